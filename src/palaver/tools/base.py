@@ -1,0 +1,104 @@
+"""What a tool is: a definition, a description of one call, and the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from palaver.errors import ToolFailed
+from palaver.wire.values import Location, Part, Preview, Question, Stream, ToolCall, ToolResult
+
+MessagePart = Part
+
+
+class ToolKind(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    EXEC = "exec"
+    NETWORK = "network"
+    DELEGATE = "delegate"
+    ASK = "ask"
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    name: str
+    description: str
+    input_schema_json: bytes
+    kind: ToolKind
+    requires_approval: bool = False
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What one call may know and use. Made by the engine for each call."""
+
+    workspace: Path
+    session_id: str
+    turn_id: str
+    call_id: str
+    env: Mapping[str, str]
+    """The cleaned environment for children, the call's mark included (SECURITY.md 9, 10)."""
+    output: Callable[[Stream, str], None]
+    """Streams a piece of output: to the tail at once, to the log soon. Never waits."""
+    artifact: Callable[[str, bytes, str], Awaitable[str]]
+    """`await artifact(name, data, mime_type)` keeps a file of this turn, synced, and gives its ref."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that no tool reads or writes: Palaver's data and settings."""
+    shown: tuple[Path, ...] = ()
+    """Folders below a hidden one that may be read all the same: this session's artifacts and attachments."""
+    allowed: tuple[Path, ...] = ()
+    """Paths outside the workspace that a rule or a grant names."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """One call, as policy and people see it, before anything happens."""
+
+    title: str
+    locations: tuple[Location, ...] = ()
+    preview: Preview = Preview()
+    command: str | None = None
+    """The shell line, for a tool that runs one."""
+    reads: tuple[str, ...] = ()
+    """Resolved absolute paths that it would read."""
+    writes: tuple[str, ...] = ()
+    """Resolved absolute paths that it would create, change or delete."""
+    domain: str | None = None
+    questions: tuple[Question, ...] = ()
+    """Of a tool of kind `ask`: its only effect."""
+
+
+class Tool(Protocol):
+    def definition(self) -> ToolDefinition: ...
+
+    def describe(self, context: ToolContext, call: ToolCall) -> Description:
+        """Check the input and say what the call would do. Reads files at most. Raises `ToolFailed("…", code="invalid_arguments")`."""
+        ...
+
+    async def invoke(self, context: ToolContext, call: ToolCall) -> ToolResult:
+        """Do it. Raises `ToolFailed`; when cancelled, ends what it started and lets the cancellation pass."""
+        ...
+
+
+class ToolRegistry:
+    """The tools that a turn may use, by name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.definition().name: tool for tool in tools}
+
+    def definitions(self) -> list[ToolDefinition]:
+        return [tool.definition() for tool in self._tools.values()]
+
+    def find(self, name: str) -> Tool:
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools))
+            raise ToolFailed(f"There is no tool named {name!r}. Use one of: {known}.", code="unknown_tool")
+        return tool
+
+    async def invoke(self, context: ToolContext, call: ToolCall) -> ToolResult:
+        return await self.find(call.name).invoke(context, call)

@@ -1,0 +1,40 @@
+"""Ids: a prefix that names the kind, then 26 characters that sort by time.
+
+An id is made at the edge and handed to `decide`; nothing in `core` invents one. Where one command may need several
+(a cancelled turn turns its unread messages into queue items), they are derived from the one fresh id it brought.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+TurnId = NewType("TurnId", str)
+StepId = NewType("StepId", str)
+MessageId = NewType("MessageId", str)
+PartId = NewType("PartId", str)
+CallId = NewType("CallId", str)
+AskId = NewType("AskId", str)
+"""An approval (`appr_`) or a question (`ques_`)."""
+ItemId = NewType("ItemId", str)
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 26
+
+
+def fresh() -> str:
+    """26 characters of 5 bits: 48 bits of milliseconds, then 82 random ones. Sorts by time, never repeats."""
+    number = (time.time_ns() // 1_000_000 << 82) | (int.from_bytes(os.urandom(11), "big") >> 6)
+    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LENGTH - 1, -1, -1))
+
+
+def new_id(prefix: str) -> str:
+    """`new_id("turn")` is `turn_01j…`."""
+    return f"{prefix}_{fresh()}"
+
+
+def derived(prefix: str, base: str, number: int) -> str:
+    """The `number`th id that a command made out of the one fresh id it brought."""
+    return f"{prefix}_{base}{number:02d}"
