@@ -17,6 +17,7 @@ from palaver.models.base import (
     from_model_call,
     to_model_tools,
 )
+from palaver.models.registry import ModelOffer, ModelSettings, Registry
 
 __all__ = [
     "CallPiece",
@@ -24,9 +25,12 @@ __all__ = [
     "Model",
     "ModelCall",
     "ModelMessage",
+    "ModelOffer",
     "ModelRequest",
+    "ModelSettings",
     "ModelTool",
     "Piece",
+    "Registry",
     "TextPiece",
     "from_model_call",
     "to_model_tools",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -49,6 +49,8 @@ class ModelTool:
 class ModelRequest:
     messages: tuple[ModelMessage, ...]
     tools: tuple[ModelTool, ...]
+    media: Mapping[str, bytes] = field(default_factory=dict)
+    """By `ref`: the files that the parts name, as far as the model can be shown them."""
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,36 @@ A tool describes a call before it runs (that is what policy decides on and a per
 for what the model should read and act on; a bug in it ends its call and nothing else.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from palaver.tools.base import (
     Description,
     MessagePart,
     Tool,
-    ToolCall,
     ToolContext,
     ToolDefinition,
     ToolKind,
     ToolRegistry,
-    ToolResult,
 )
+from palaver.wire.values import ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from palaver.tools.jobs import BackgroundJobs
+
+
+def builtin(jobs: BackgroundJobs | None = None) -> list[Tool]:
+    """The tools that come with Palaver. `jobs`: where `shell` keeps its background jobs, for whoever lists and ends them."""
+    # Imported with the first turn: together they cost a third of a start.
+    from palaver.tools.apply_patch import ApplyPatch
+    from palaver.tools.ask_user import AskUser
+    from palaver.tools.read_file import ReadFile
+    from palaver.tools.search import Search
+    from palaver.tools.shell import Shell
+
+    return [ReadFile(), Search(), ApplyPatch(), Shell(jobs), AskUser()]
+
 
 __all__ = [
     "Description",
@@ -26,4 +45,5 @@ __all__ = [
     "ToolKind",
     "ToolRegistry",
     "ToolResult",
+    "builtin",
 ]

@@ -38,6 +38,7 @@ from palaver.wire.values import (
     Preview,
     Question,
     QueueEntry,
+    Refs,
     RunBy,
     Scope,
     SessionInfo,
@@ -55,6 +56,9 @@ from palaver.wire.values import (
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One fact. Encoded as the `data` of its envelope."""
+
+    refs: Refs | None = None
+    """Strings that were too big for the line: here they keep their first 2 KiB, the files that are named hold the whole."""
 
 
 # --- session ------------------------------------------------------------------------------------------------------------------
@@ -92,8 +96,6 @@ class MessageAdded(Event, frozen=True, kw_only=True):
     """How it came in: `steer` waits for its turn to read it, absent starts or joins one."""
     scope: str | None = None
     """`prompt` where the token that sent it may not approve: its turn is decided in at most the mode `ask`."""
-    turn_id_given: TurnId | None = None
-    """The turn that the sender was told of, where that is not the envelope's."""
     fingerprint: str | None = None
     """Of the parts as the client sent them: the same `client_message_id` with others is refused."""
 
@@ -110,6 +112,8 @@ class QueueChanged(Event, frozen=True, kw_only=True):
     items: tuple[QueueEntry, ...]
     paused: bool
     reason: str | None = None
+    steered: tuple[MessageId, ...] = ()
+    """Messages that left the queue for the turn that runs or comes, whose `message_added` was written before."""
 
 
 # --- turn ---------------------------------------------------------------------------------------------------------------------
@@ -122,6 +126,8 @@ class TurnStarted(Event, frozen=True, kw_only=True):
     backend: str
     model: str | None = None
     attempt_of: TurnId | None = None
+    scope: str | None = None
+    """`prompt` where the token that started it (a retry, a promotion) may not approve."""
 
 
 class TurnCancelRequested(Event, frozen=True, kw_only=True):
@@ -470,12 +476,13 @@ AnyEvent = (
 )
 
 
-def _name_of(struct: type[Event]) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", struct.__name__).lower()
+def snake_case(name: str) -> str:
+    """`TurnStarted` is `turn_started` in every language."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 EVENT_TYPES: dict[str, type[Event]] = {
-    _name_of(struct): struct for struct in Event.__subclasses__() if struct is not UnknownEvent
+    snake_case(struct.__name__): struct for struct in Event.__subclasses__() if struct is not UnknownEvent
 }
 """Every type that the log knows, by the name that stands in `type`."""
 

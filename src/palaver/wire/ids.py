@@ -38,3 +38,13 @@ def new_id(prefix: str) -> str:
 def derived(prefix: str, base: str, number: int) -> str:
     """The `number`th id that a command made out of the one fresh id it brought."""
     return f"{prefix}_{base}{number:02d}"
+
+
+def ask_id(prefix: str, session_id: SessionId) -> AskId:
+    """The id of an approval or a question; it names its session too, so that an answer finds it without a search."""
+    return AskId(f"{new_id(prefix)}{session_id.removeprefix('sess_')}")
+
+
+def session_of(id: str) -> SessionId:
+    """The session that an approval's or a question's id names; one that is not there if it is no such id."""
+    return SessionId(f"sess_{id.partition('_')[2][26:]}")

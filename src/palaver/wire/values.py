@@ -85,6 +85,18 @@ class Message(Value, frozen=True):
 # --- calls --------------------------------------------------------------------------------------------------------------------
 
 
+class FileRef(Value, frozen=True):
+    """A file of the session that holds what was too big for its event."""
+
+    ref: str
+    size: int
+    sha256: str
+
+
+Refs = dict[str, FileRef]
+"""By JSON pointer into the value (or the event's `data`) that they belong to: the string there is only the first 2 KiB."""
+
+
 class CallError(Value, frozen=True):
     code: str
     message: str
@@ -263,6 +275,9 @@ class QueueEntry(Value, frozen=True):
     message_id: MessageId
     paused: bool
     message: Message | None = None
+    scope: str | None = None
+    """`prompt` where the token that sent or edited it may not approve."""
+    fingerprint: str | None = None
 
 
 class PlanItem(Value, frozen=True):

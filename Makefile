@@ -1,0 +1,71 @@
+# Everything is installed into .venv/ and node_modules/ of this checkout; nothing outside of it is touched.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+# The floor comes first: what everybody runs is the oldest version that we promise.
+SYSTEM_PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(p) 2>/dev/null)))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run dev test check fix golden wire bench docs lock
+
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## install everything from the lock files; quick when nothing changed
+
+$(STAMP): pyproject.toml requirements.lock $(wildcard package-lock.json)
+	@test -n "$(SYSTEM_PYTHON)" || { echo "There is no Python here. Install Python 3.11 or newer, then run make setup again." >&2; exit 1; }
+	@"$(SYSTEM_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(SYSTEM_PYTHON) is older than Python 3.11. Install a newer one, or say make setup SYSTEM_PYTHON=/path/to/python3.12." >&2; exit 1; }
+	@test -x $(PY) || "$(SYSTEM_PYTHON)" -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+ifneq ($(wildcard package-lock.json),)
+	npm ci --no-audit --no-fund
+endif
+	@touch $(STAMP)
+
+run: setup ## the daemon as a user has it: port 8787, data in the user's data folder
+	@exec $(VENV)/bin/palaver serve
+
+dev: setup ## the same, started again when the source changes
+	@exec $(PY) scripts/restart_on_change.py src -- $(VENV)/bin/palaver serve
+
+test: setup ## every test; make test T=name for some
+	@$(PY) -m pytest $(if $(T),-k "$(T)")
+
+check: setup ## format, lint, types, generated files fresh, the pages complete, the arrows
+	$(VENV)/bin/ruff format --check --quiet
+	$(VENV)/bin/ruff check --quiet
+	$(VENV)/bin/mypy
+	$(PY) scripts/lock.py --check
+	$(PY) scripts/make_schema.py --check
+ifneq ($(wildcard scripts/make_openapi.py),)
+	$(PY) scripts/make_openapi.py --check
+	$(PY) scripts/make_docs.py --check
+endif
+	$(PY) scripts/check_requirements.py
+	$(PY) -m pytest --quiet --no-header tests/test_arrows.py
+
+fix: setup ## format and autofix everything
+	$(VENV)/bin/ruff check --fix --exit-zero --silent
+	$(VENV)/bin/ruff format
+	$(VENV)/bin/ruff check
+
+golden: setup ## rewrite the golden files; read the diff as you would read code
+	$(PY) -m pytest --quiet --rewrite-golden $(if $(T),-k "$(T)") $(shell grep -rlw --include='test_*.py' golden tests)
+
+wire: setup ## the structs' JSON Schema, docs/schema/events.json
+	$(PY) scripts/make_schema.py
+
+bench: setup ## ratios against floors of the same run, into bench/results.json
+	$(PY) bench/run.py
+
+docs: setup wire ## docs/openapi.json, docs/api.md and docs/errors.md from the code
+	$(PY) scripts/make_openapi.py
+	$(PY) scripts/make_docs.py
+
+lock: ## resolve the newest versions that pyproject.toml allows into requirements.lock
+	"$(SYSTEM_PYTHON)" scripts/lock.py

@@ -1,0 +1,149 @@
+"""Palaver's own model loop: ask the model, have its calls run, ask again, until it calls nothing.
+
+Everything it knows it reads from the log, so a turn that is resumed is no special case: first the calls that have no result, then the
+next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from palaver.backends.base import Ask, Prompt, Tell
+from palaver.errors import LimitReached, ModelFailed
+from palaver.models.base import (
+    CallPiece,
+    Finish,
+    Model,
+    ModelCall,
+    ModelMessage,
+    ModelRequest,
+    TextPiece,
+    from_model_call,
+    to_model_tools,
+)
+from palaver.tools.base import ToolKind
+from palaver.wire.commands import BeginOutput, BeginStep, CompleteOutput, NoteFact
+from palaver.wire.events import ModelResolved
+from palaver.wire.ids import CallId, MessageId, PartId, StepId, new_id
+from palaver.wire.values import Author, Message, Part, TextKind, ToolCall, Usage
+
+TRIES = 3
+BACKOFF = 0.5
+LONGEST_WAIT = 60.0
+
+
+@dataclass
+class LoopBackend:
+    find_model: Callable[[str | None], Model]
+    """The model of that name; raises `Refused` with the choices when there is none."""
+    now: Callable[[], str]
+    step_limit: int = 200
+
+    async def take_turn(self, prompt: Prompt, tell: Tell, ask: Ask) -> None:
+        model = self.find_model(prompt.model)
+        await ask.open()
+        if prompt.steps == 0:
+            tell.soon(NoteFact(turn_id=prompt.turn_id, fact=ModelResolved(model=model.name, provider=model.provider)))
+        steps = prompt.steps
+        while True:
+            if steps >= self.step_limit:
+                raise LimitReached("step_limit", f"The turn took {self.step_limit} steps. Send a message to let it go on.")
+            steps += 1
+            step_id = StepId(new_id("step"))
+            await tell(BeginStep(turn_id=prompt.turn_id, step_id=step_id))
+            answer = await self._answer(model, prompt, tell, step_id)
+            if not answer.calls:
+                return
+            await ask(answer.calls, answer.id, step_id)
+
+    async def _answer(self, model: Model, prompt: Prompt, tell: Tell, step_id: StepId) -> Answer:
+        """One step's answer, told as it comes. A request that fails is made again while nothing of it was visible."""
+        request = ModelRequest(
+            (*_instructions(prompt), *await prompt.recall()),
+            tuple(to_model_tools(tool for tool in prompt.tools if prompt.mode != "plan" or tool.kind in (ToolKind.READ, ToolKind.ASK))),
+        )
+        for attempt in range(1, TRIES + 1):
+            answer = Answer(prompt, tell, step_id)
+            try:
+                async with aclosing(model.stream(request)) as pieces:
+                    async for piece in pieces:
+                        answer.take(piece)
+                await answer.complete(self.now())
+                return answer
+            except ModelFailed as failed:
+                if answer.visible or not failed.retryable or attempt == TRIES:
+                    raise
+                await asyncio.sleep(min(LONGEST_WAIT, failed.retry_after or BACKOFF * 2**attempt * (0.5 + random.random() / 2)))
+        raise AssertionError("the last try returns or raises")
+
+
+def _instructions(prompt: Prompt) -> tuple[ModelMessage, ...]:
+    text = prompt.system_prompt or (
+        "You are a coding agent. You work in one folder of the person's machine, with the tools that you are offered. "
+        "Paths are relative to that folder. Say briefly what you do and what you found."
+    )
+    return (ModelMessage("system", (Part("text", text=text),)),)
+
+
+@dataclass
+class Answer:
+    """The message of one step as its pieces come in."""
+
+    prompt: Prompt
+    tell: Tell
+    step_id: StepId
+    id: MessageId = field(default_factory=lambda: MessageId(new_id("msg")))
+    visible: bool = False
+    calls: list[ToolCall] = field(default_factory=list)
+    _parts: list[tuple[PartId, TextKind, list[str]]] = field(default_factory=list)
+    _fragments: dict[int, ModelCall] = field(default_factory=dict)
+    _finish: Finish | None = None
+
+    def take(self, piece: TextPiece | CallPiece | Finish) -> None:
+        match piece:
+            case TextPiece(kind=kind, text=text):
+                if text:
+                    self._said(kind, text)
+            case CallPiece():
+                self._called(piece)
+            case Finish():
+                self._finish = piece
+
+    def _said(self, kind: TextKind, text: str) -> None:
+        if not self._parts or self._parts[-1][1] != kind:
+            self._begin()
+            self._parts.append((PartId(new_id("part")), kind, []))
+        part_id, _, texts = self._parts[-1]
+        texts.append(text)
+        self.tell.text(self.id, part_id, kind, text)
+
+    def _begin(self) -> None:
+        if not self.visible:
+            self.visible = True
+            self.tell.soon(BeginOutput(turn_id=self.prompt.turn_id, message_id=self.id, step_id=self.step_id))
+
+    def _called(self, piece: CallPiece) -> None:
+        self._begin()
+        old = self._fragments.get(piece.index)
+        self._fragments[piece.index] = ModelCall(
+            piece.id or (old.id if old else ""),
+            piece.name or (old.name if old else ""),
+            (old.arguments if old else "") + piece.arguments,
+        )
+
+    async def complete(self, at: str) -> None:
+        self._begin()
+        self.calls = [from_model_call(call, CallId(new_id("call"))) for _, call in sorted(self._fragments.items())]
+        texts = [Part(kind, id=id, text="".join(texts)) for id, kind, texts in self._parts]
+        parts = (*texts, *(Part("tool_call", id=PartId(call.id)) for call in self.calls))
+        message = Message(self.id, "assistant", parts, at, Author("agent", self.prompt.agent), tool_calls=tuple(self.calls))
+        reason, usage = (self._finish.reason, self._finish.usage) if self._finish else ("end_turn", Usage(0, 0))
+        completed = CompleteOutput(turn_id=self.prompt.turn_id, message=message, stop_reason=reason, usage=usage)
+        if self.calls:
+            self.tell.soon(completed)  # the calls follow, and wait for both
+        else:
+            await self.tell(completed)

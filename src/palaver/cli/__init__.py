@@ -1,0 +1,1 @@
+"""The command line: a client and a screen, nothing else."""

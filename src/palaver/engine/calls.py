@@ -1,0 +1,281 @@
+"""A tool call between the model and its effect: what it would do, what the policy says, and what it may use."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import print_exc
+
+from palaver.engine import big
+from palaver.engine.clock import Clock
+from palaver.engine.session import Session
+from palaver.engine.workspaces import Workspace, Workspaces
+from palaver.errors import Refused, ToolFailed
+from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, judge, narrowed
+from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolRegistry
+from palaver.wire import commands as c
+from palaver.wire.ids import AskId, CallId, MessageId, SessionId, StepId, TurnId, ask_id
+from palaver.wire.values import CallError, CallKind, FileRef, Mode, Refs, Rule, Stream, ToolCall, ToolResult
+
+LOGGED_OUTPUT = 256 * 1024
+"""Bytes of one call's output that are logged and streamed; the rest is in its artifact alone."""
+PREVIEW_LIMIT = INPUT_LIMIT = 20 * 1024
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of a session, as calls need them."""
+
+    put: Callable[[SessionId, str, str, bytes], Awaitable[FileRef]]
+    """`await put(session_id, "artifacts/turn_…", name, data)`; on disk when it returns."""
+    load: Callable[[SessionId, str], Awaitable[bytes]]
+    shown: Callable[[SessionId], tuple[Path, ...]]
+    """The session's own folders that a tool may read."""
+
+
+@dataclass
+class Calls:
+    tools: ToolRegistry
+    files: Files
+    workspaces: Workspaces
+    clock: Clock
+    environment: Callable[[CallId], Mapping[str, str]]
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    review: PatchReviewPolicy = field(default_factory=PatchReviewPolicy)
+    protected: tuple[Path, ...] = ()
+    deadline_s: float | None = None
+    per_minute: int = 120
+    _recent: dict[SessionId, deque[float]] = field(default_factory=dict)
+
+    def complain(self, text: str) -> None:
+        """To the person who started the daemon; there is no client that this belongs to."""
+        print(text, file=sys.stderr, flush=True)
+
+    def offered(self) -> Sequence[ToolDefinition]:
+        return self.tools.definitions()
+
+    # --- before ---------------------------------------------------------------------------------------------------------------
+
+    async def opened(
+        self, session: Session, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId
+    ) -> tuple[c.NewCall, ...]:
+        """Each call with what was decided about it. Whatever is wrong with a call becomes its result, never an exception."""
+        return tuple([await self._opened(session, call, message_id, step_id) for call in calls])
+
+    async def _opened(self, session: Session, call: ToolCall, message_id: MessageId, step_id: StepId) -> c.NewCall:
+        turn = session.safe.turn
+        assert turn is not None  # a turn that asks is running
+        shown, refs = await self._cut_input(session, turn.id, call)
+        error: CallError | None
+        try:
+            self._limit_rate(session.id)
+            tool = self.tools.find(call.name)
+            description, verdict = await self.judged(session, tool, call)
+        except ToolFailed as failed:
+            error = CallError(failed.code, failed.message)
+            return c.NewCall(
+                tool_call=shown, kind=self._kind(call), title=call.name, message_id=message_id, step_id=step_id, refs=refs, error=error
+            )
+        approval, error, inquiry = None, None, None
+        if verdict.decision == "deny":
+            error = CallError("tool_denied", verdict.reason or f"Denied by {verdict.by}.")
+        elif verdict.decision == "ask":
+            approval = await self.approval_of(session, turn.id, description, verdict)
+        elif description.questions:
+            deadline = self.clock.at(self.deadline_s) if self.deadline_s else None
+            inquiry = c.Inquiry(id=ask_id("ques", session.id), questions=description.questions, deadline=deadline)
+        return c.NewCall(
+            tool_call=shown,
+            kind=_kind(tool.definition()),
+            title=description.title,
+            locations=description.locations,
+            message_id=message_id,
+            step_id=step_id,
+            refs=refs,
+            approval=approval,
+            inquiry=inquiry,
+            error=error,
+        )
+
+    async def approval_of(self, session: Session, turn_id: TurnId, description: Description, verdict: Verdict) -> c.Approval:
+        preview, refs = await big.cut_struct(description.preview, self._store(session.id, turn_id, "preview"), PREVIEW_LIMIT)
+        return c.Approval(
+            id=ask_id("appr", session.id),
+            subject=verdict.subject,
+            preview=preview,
+            options=verdict.options,
+            reason=verdict.reason,
+            deadline=self.clock.at(self.deadline_s) if self.deadline_s else None,
+            refs=refs,
+        )
+
+    async def judged(self, session: Session, tool: Tool, call: ToolCall) -> tuple[Description, Verdict]:
+        """What the call would do, and the one policy decision about it. Raises `ToolFailed` for input that makes no sense."""
+        if call.input_raw is not None:
+            raise ToolFailed(f"The arguments of {call.name} are not a JSON object: {call.input_raw[:200]!r}", code="invalid_arguments")
+        info, turn = session.safe.created, session.safe.turn
+        context = self.context(session, turn.id if turn else TurnId(""), call.id)
+        description = await asyncio.to_thread(_described, tool, context, call)
+        workspace = await self.workspaces.get(info.workspace_path)
+        mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
+        if turn is not None and turn.narrow:
+            mode = narrowed(mode, "ask")
+        return description, judge(self._case(tool.definition(), call, description, context, workspace, mode, session.safe.grants))
+
+    async def case_for(self, workspace: Workspace, call: ToolCall, mode: str) -> Case:
+        """The case of a call that nobody has made: what `explain` explains. Raises `ToolFailed`."""
+        context = ToolContext(
+            Path(workspace.path), "", "", call.id, {}, lambda stream, text: None, _no_artifact, hidden=self.protected
+        )
+        tool = self.tools.find(call.name)
+        description = await asyncio.to_thread(_described, tool, context, call)
+        return self._case(tool.definition(), call, description, context, workspace, mode, ())  # type: ignore[arg-type]  # a mode
+
+    def _case(
+        self,
+        definition: ToolDefinition,
+        call: ToolCall,
+        description: Description,
+        context: ToolContext,
+        workspace: Workspace,
+        mode: Mode,
+        grants: Sequence[Rule],
+    ) -> Case:
+        return Case(
+            tool=definition.name,
+            kind=_kind(definition),
+            description=description,
+            workspace=str(context.workspace),
+            mode=mode,
+            approval=self.approval,
+            session_rules=grants,
+            workspace_rules=workspace.rules,
+            review=self.review,
+            protected=tuple(map(str, self.protected)),
+            shown=tuple(map(str, context.shown)),
+            requires_approval=definition.requires_approval,
+            home=str(Path.home()),
+            cwd=call.input.get("cwd") if isinstance(call.input, dict) and isinstance(call.input.get("cwd"), str) else None,
+        )
+
+    def _limit_rate(self, session_id: SessionId) -> None:
+        now, recent = self.clock.ticks(), self._recent.setdefault(session_id, deque())
+        while recent and recent[0] < now - 60:
+            recent.popleft()
+        if len(recent) >= self.per_minute:
+            raise ToolFailed(
+                f"More than {self.per_minute} tool calls in a minute. Wait, or do the same with fewer calls.", code="rate_limit_tools"
+            )
+        recent.append(now)
+
+    def _kind(self, call: ToolCall) -> CallKind:
+        try:
+            return _kind(self.tools.find(call.name).definition())
+        except ToolFailed:
+            return "exec"  # unknown: shown as what needs the most care
+
+    # --- during ---------------------------------------------------------------------------------------------------------------
+
+    def context(self, session: Session, turn_id: TurnId, call_id: CallId) -> ToolContext:
+        logged = 0
+
+        def output(stream: Stream, text: str) -> None:
+            nonlocal logged
+            if logged < LOGGED_OUTPUT:
+                text = text[: LOGGED_OUTPUT - logged]
+                logged += len(text) if text.isascii() else len(text.encode())
+                session.output(turn_id, call_id, stream, text)
+
+        async def artifact(name: str, data: bytes, mime_type: str) -> str:
+            return (await self.files.put(session.id, f"artifacts/{turn_id}", name, data)).ref
+
+        return ToolContext(
+            workspace=Path(session.safe.created.workspace_path),
+            session_id=session.id,
+            turn_id=turn_id,
+            call_id=call_id,
+            env=self.environment(call_id),
+            output=output,
+            artifact=artifact,
+            hidden=self.protected,
+            shown=self.files.shown(session.id),
+        )
+
+    async def whole(self, session: Session, call: ToolCall, refs: Refs | None) -> ToolCall:
+        """The call with its whole input."""
+        if not refs:
+            return call
+        return ToolCall(call.id, call.name, await big.restored(call.input, refs, lambda ref: self.files.load(session.id, ref)), call.input_raw)
+
+    async def cut_result(self, session: Session, turn_id: TurnId, result: ToolResult) -> tuple[ToolResult, Refs | None]:
+        return await big.cut_result(result, self._store(session.id, turn_id, "result"))
+
+    async def _cut_input(self, session: Session, turn_id: TurnId, call: ToolCall) -> tuple[ToolCall, Refs | None]:
+        raw, refs = await big.cut(call.input, self._store(session.id, turn_id, "input"), INPUT_LIMIT)
+        words = call.input_raw
+        return (ToolCall(call.id, call.name, raw, words and big.head(words)), refs) if refs or words else (call, None)
+
+    def _store(self, session_id: SessionId, turn_id: TurnId, name: str) -> big.Store:
+        async def store(data: bytes) -> FileRef:
+            return await self.files.put(session_id, f"artifacts/{turn_id}", f"{name}.txt", data)
+
+        return store
+
+    # --- again ----------------------------------------------------------------------------------------------------------------
+
+    async def settle_by_rules(self, session: Session, by: str = "policy") -> int:
+        """Decide the open asks once more, after a grant or a rule has appeared; says how many it settled."""
+        settled = 0
+        for ask in list(session.safe.asks.values()):
+            if ask.approval is None or ask.approval.tool_call is None or ask.approval.subject not in ("tool", "review"):
+                continue
+            call = session.safe.turn.calls.get(ask.approval.tool_call.id) if session.safe.turn else None
+            if call is None:
+                continue
+            try:
+                whole = await self.whole(session, call.tool_call, call.refs)
+                _, verdict = await self.judged(session, self.tools.find(call.tool_call.name), whole)
+            except ToolFailed:
+                continue  # it cannot be described any more: the person decides
+            if verdict.decision != "ask":
+                action = "approve" if verdict.decision == "allow" else "deny"
+                settled += await self._settle(session, ask.id, action, by, verdict)
+        return settled
+
+    async def _settle(self, session: Session, ask_id: AskId, action: str, by: str, verdict: Verdict) -> int:
+        try:
+            await session.report(
+                c.AnswerApproval(
+                    approval_id=ask_id,
+                    action="approve" if action == "approve" else "deny",
+                    by=by,
+                    at=self.clock.now(),
+                    reason=verdict.by if action == "approve" else verdict.reason,
+                    cause="policy",
+                )
+            )
+        except Refused:
+            return 0  # somebody answered meanwhile
+        return 1
+
+
+async def _no_artifact(name: str, data: bytes, mime_type: str) -> str:
+    raise ToolFailed("Nothing is kept while a call is only described.")
+
+
+def _described(tool: Tool, context: ToolContext, call: ToolCall) -> Description:
+    try:
+        return tool.describe(context, call)
+    except ToolFailed:
+        raise
+    except Exception as error:  # a bug in a tool ends its call and nothing else
+        print_exc(file=sys.stderr)
+        raise ToolFailed(f"The tool {call.name} failed to describe the call: {error}") from error
+
+
+def _kind(definition: ToolDefinition) -> CallKind:
+    return definition.kind.value

@@ -1,0 +1,478 @@
+"""One session in memory: where commands become events, events become safe, and the world is made to match.
+
+`_ahead` is the state that every decision so far has made; commands are decided on it. `safe` is the state that the disk has; only it
+is acted on, answered from and shown. Between `decide` and `append` nothing awaits, so the log has the events in the order in which
+they were decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Protocol
+
+import msgspec
+
+from palaver.backends.history import History
+from palaver.core.apply import apply
+from palaver.core.decide import decide
+from palaver.core.due import EndTurn, Work, due
+from palaver.core.happened import Happened
+from palaver.core.state import State
+from palaver.engine.clock import Clock
+from palaver.engine.follow import Batch, Bell
+from palaver.engine.tail import PIECE, WAIT, Key, Piece, Tail
+from palaver.errors import DiskFailed, Refused
+from palaver.log import Log, Opened
+from palaver.views.pages import PageIndex, SavedIndex
+from palaver.wire import commands as c
+from palaver.wire import events as e
+from palaver.wire.codec import decode_event, encode_event, encode_frame
+from palaver.wire.ids import CallId, MessageId, PartId, SessionId, TurnId
+from palaver.wire.values import Stream, TextKind
+
+PACE = 0.01
+"""Seconds between two wake-ups for text in flight: the first piece goes at once, a burst goes in few writes."""
+CHECKPOINT_EVERY = 4096
+RETRY_FIRST, RETRY_MOST = 0.25, 5.0
+STOP_WITHIN = 2.0
+
+
+class Worker(Protocol):
+    """Does one piece of work for a session; `engine/work.py` is the one there is."""
+
+    def __call__(self, session: Session, work: Work) -> Awaitable[None]: ...
+
+
+@dataclass
+class Surroundings:
+    """What a session needs of the world around it."""
+
+    log: Log
+    clock: Clock
+    work: Worker
+    mark_open: Callable[[SessionId], Awaitable[None]]
+    """Says on disk that something may be open there; returns when that is safe."""
+    changed: Callable[[Session, Sequence[tuple[int, bytes]]], None]
+    """Hears of every batch of lines that became safe."""
+    reached: Callable[[str], None]
+    """Hears of each point between two effects; does nothing unless a test kills the process there."""
+
+
+class Folded(msgspec.Struct):
+    """What a checkpoint holds: every fold that opening a session needs."""
+
+    state: State
+    pages: SavedIndex
+
+
+@dataclass
+class Pending:
+    """Lines on their way to the disk, and the state that they make."""
+
+    generation: int
+    state: State
+    recorded: list[e.Recorded]
+    lines: list[bytes]
+
+
+@dataclass(eq=False)
+class Session:
+    id: SessionId
+    around: Surroundings
+    safe: State = field(default_factory=State)
+    pages: PageIndex = field(default_factory=PageIndex)
+    read_only: str | None = None
+    followers: int = 0
+    deleted: bool = False
+    closing: bool = False
+    """It is being closed or deleted: clients may only watch."""
+
+    def __post_init__(self) -> None:
+        self.key = f"sessions/{self.id}"
+        self._ahead = self.safe
+        self._generation = 0
+        self._last: asyncio.Future[None] | None = None
+        self._tail = Tail()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._logged, self._talking = Bell(), Bell()
+        self._rang_at, self._ring_timer = 0.0, False
+        self._waking = False
+        self._works: dict[Work, asyncio.Task[None]] = {}
+        self._sick, self._stopping = False, False
+        self.marked = False
+        self._history: History | None = None
+        self._history_lock = asyncio.Lock()
+        self._checkpointed = 0
+        self._batch: tuple[tuple[object, ...], Batch] | None = None
+        self.touched = self.around.clock.ticks()
+
+    # --- opening and leaving ------------------------------------------------------------------------------------------------
+
+    async def load(self, opened: Opened) -> None:
+        """Fold what the log has: the checkpoint, and what follows it."""
+        if opened.checkpoint and (folded := _decode(opened.checkpoint.data)):
+            self.safe, self.pages = folded.state, PageIndex.restore(folded.pages)
+            self._checkpointed = opened.checkpoint.seq
+        while lines := await self.around.log.read(self.key, self.safe.seq):
+            for line in lines:
+                recorded = decode_event(line)
+                self.safe = apply(self.safe, recorded)
+                self.pages.note(recorded)
+        self._ahead = self.safe
+        self.read_only = opened.read_only
+
+    def start_with(self, state: State) -> None:
+        """The fold of a log that has just been made."""
+        self.safe = self._ahead = state
+        self.marked = True
+
+    async def checkpoint(self) -> None:
+        """Keep the folds, so that opening again costs little. A failure costs only time later."""
+        seq = self.safe.seq
+        if seq == self._checkpointed or self.read_only or self.deleted:
+            return
+        data = msgspec.msgpack.encode(Folded(self.safe, self.pages.save()))
+        try:
+            await self.around.log.save_checkpoint(self.key, seq, data)
+        except DiskFailed:
+            return
+        self._checkpointed = seq
+
+    @property
+    def ahead(self) -> State:
+        """What has been decided, safe or not."""
+        return self._ahead
+
+    async def until(self, true_of: Callable[[State], bool]) -> State:
+        """Returns the first safe state that this is true of."""
+        while True:
+            rings = self._logged.rings
+            if true_of(self.safe):
+                return self.safe
+            await self._logged.wait(rings)
+
+    @property
+    def may_leave(self) -> bool:
+        return self.safe.idle and self._ahead is self.safe and not (self.followers or self._works or self.closing)
+
+    async def stop(self) -> None:
+        """End all work and let nothing new begin; what was decided is on disk, or has failed, when this returns."""
+        self._stopping = True
+        works = list(self._works.values())
+        for task in works:
+            task.cancel()
+        if works:
+            await asyncio.wait(works, timeout=STOP_WITHIN)
+        self.flush()
+        await self.settled()
+
+    # --- commands -----------------------------------------------------------------------------------------------------------
+
+    async def send(self, command: c.AnyCommand) -> c.Reply | None:
+        """A client's command: decided, and on disk when this returns. Raises `Refused`, `DiskFailed`."""
+        if self.read_only:
+            raise Refused("read_only", f"This session can only be read: {self.read_only}")
+        if self.closing or self.deleted:
+            raise Refused("session_closed", "This session is being closed.")
+        self.touched = self.around.clock.ticks()
+        if not self.marked:
+            await self.around.mark_open(self.id)
+            self.marked = True
+            self.around.reached("marker.synced")
+        return await self.submit(command)
+
+    async def submit(self, command: c.AnyCommand) -> c.Reply | None:
+        """Decide and record. A caller that gives up changes nothing."""
+        self.flush()
+        try:
+            decision = decide(self._ahead, command)
+        except Refused:
+            await self.settled()  # it rests on what was decided before
+            raise
+        if decision.events:
+            self._last = self._record(decision.events)
+        await self.settled()
+        return decision.reply
+
+    async def settled(self) -> None:
+        """Returns when everything decided so far is on disk. Raises `DiskFailed`."""
+        last = self._last
+        if last is not None and not (last.done() and not last.cancelled() and last.exception() is None):
+            await asyncio.shield(last)
+
+    async def report(self, command: c.AnyCommand) -> c.Reply | None:
+        """The engine's own command: kept and tried again until the disk takes it. Raises `Refused`."""
+        delay = RETRY_FIRST
+        while True:
+            try:
+                return await self.submit(command)
+            except DiskFailed:
+                await asyncio.sleep(delay)
+                delay = min(RETRY_MOST, delay * 2)
+
+    def report_soon(self, command: c.AnyCommand) -> None:
+        """In order and without waiting, for what the next `report` rests on. Raises `Refused`."""
+        self.flush()
+        decision = decide(self._ahead, command)
+        if decision.events:
+            self._last = self._record(decision.events)
+
+    def _record(self, events: Sequence[Happened]) -> asyncio.Future[None]:
+        """Number, apply and hand to the log, in one go. The future is done when the disk has the lines."""
+        ahead, ts = self._ahead, self.around.clock.now()
+        recorded = [e.Recorded(seq, ts, self.id, turn_id, event) for seq, (turn_id, event) in enumerate(events, ahead.seq + 1)]
+        lines = [encode_event(one) for one in recorded]
+        state = reduce(apply, recorded, ahead)
+        written = self.around.log.append(self.key, ahead.seq, lines)
+        self._ahead = state
+        pending = Pending(self._generation, state, recorded, lines)
+        written.add_done_callback(lambda future: self._arrived(pending, future))
+        return written
+
+    def _arrived(self, pending: Pending, written: asyncio.Future[None]) -> None:
+        """The disk has these lines, or it never will. The log calls back in its order."""
+        failed = written.exception()
+        if pending.generation != self._generation:
+            return  # decided on a state that was lost before
+        if failed is not None:
+            self._lost()
+            return
+        self.safe, self._sick = pending.state, False
+        for recorded in pending.recorded:
+            self.pages.note(recorded)
+            if self._history is not None:
+                self._history.take(recorded)
+            self._trim_tail(recorded.data)
+        first = pending.recorded[0].seq
+        self.around.changed(self, list(enumerate(pending.lines, first)))
+        if not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def _lost(self) -> None:
+        """Nothing of what was decided since the last sync is true."""
+        self._generation += 1
+        self._ahead, self._sick = self.safe, True
+        self._tail.unconfirmed()
+        self._arm_flush()
+
+    def _wake(self) -> None:
+        self._waking = False
+        self._reconcile()
+        self._logged.ring()
+        self._talking.ring()
+        if self.safe.seq - self._checkpointed >= CHECKPOINT_EVERY and not self._stopping:
+            self._spawn(self.checkpoint())
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        _background.add(task)
+        task.add_done_callback(_background.discard)
+
+    # --- work ---------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start what is due; called once when the session has been loaded and recovered."""
+        self._reconcile()
+
+    def _reconcile(self) -> None:
+        wanted: frozenset[Work] = frozenset() if self._stopping else due(self.safe)
+        for work, task in self._works.items():
+            if work not in wanted:
+                task.cancel()
+        if self._sick:
+            return
+        for work in wanted:
+            if work not in self._works:
+                self._start(work)
+
+    def _start(self, work: Work) -> None:
+        task = asyncio.ensure_future(self.around.work(self, work))
+        self._works[work] = task
+
+        def ended(_: asyncio.Task[None]) -> None:
+            self._works.pop(work, None)
+            self.touched = self.around.clock.ticks()
+
+        task.add_done_callback(ended)
+
+    async def others_stopped(self, work: EndTurn) -> None:
+        """Returns when everything else that this session runs has ended, or has had the time to."""
+        others = [task for other, task in self._works.items() if other != work]
+        if others:
+            await asyncio.wait(others, timeout=STOP_WITHIN)
+
+    def stop_at_once(self, cancel: c.CancelTurn) -> None:
+        """Stop everything now, though the disk did not take the cancel; it is written as soon as the disk takes it."""
+        turn = self.safe.turn
+        if turn is None or cancel.turn_id not in (None, turn.id):
+            return
+        for task in self._works.values():
+            task.cancel()
+        self._spawn(self._cancel_later(msgspec.structs.replace(cancel, turn_id=turn.id)))
+
+    async def _cancel_later(self, cancel: c.CancelTurn) -> None:
+        await self.report(cancel)
+
+    # --- the tail -----------------------------------------------------------------------------------------------------------
+
+    def text(self, turn_id: TurnId, message_id: MessageId, part_id: PartId, kind: TextKind, text: str) -> None:
+        """A piece of an open message. Too late changes nothing."""
+        turn = self._ahead.turn
+        if text and turn is not None and turn.output is not None and turn.output.id == message_id:
+            self._said(self._tail.text(turn_id, message_id, part_id, kind, text))
+
+    def output(self, turn_id: TurnId, call_id: CallId, stream: Stream, text: str) -> None:
+        turn = self._ahead.turn
+        if text and turn is not None and call_id in turn.calls:
+            self._said(self._tail.output(turn_id, call_id, stream, text))
+
+    def _said(self, unsent: int) -> None:
+        if unsent >= PIECE and not self._sick:
+            self.flush()
+        elif self._flush_timer is None:
+            self._arm_flush()
+        if not self._ring_timer:
+            self._ring_paced()
+
+    def _ring_paced(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        wait = self._rang_at + PACE - now
+        if wait > 0:
+            self._ring_timer = True
+            loop.call_later(wait, self._ring_later)
+        else:
+            self._rang_at = now
+            self._talking.ring()
+
+    def _ring_later(self) -> None:
+        self._ring_timer = False
+        self._rang_at = asyncio.get_running_loop().time()
+        self._talking.ring()
+
+    def _arm_flush(self) -> None:
+        if self._flush_timer is None and self._tail:
+            self._flush_timer = asyncio.get_running_loop().call_later(WAIT, self._flush_in_time)
+
+    def _flush_in_time(self) -> None:
+        self._flush_timer = None
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand the text in flight to the log. Nobody waits for it."""
+        if not self._tail:
+            return
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        events = [event for piece in self._tail.unsent() for event in decide(self._ahead, _flush(piece)).events]
+        if events:
+            self._last = self._record(events)
+
+    def _trim_tail(self, event: e.AnyEvent) -> None:
+        match event:
+            case e.ModelOutputDelta(message_id=message_id, part_id=part_id, offset=offset, text=text):
+                self._tail.confirm((message_id, part_id), offset + len(text))
+            case e.ToolOutputDelta(tool_call_id=call_id, stream=stream, offset=offset, text=text):
+                self._tail.confirm((call_id, stream), offset + len(text))
+            case e.ModelOutputCompleted(message=message):
+                self._tail.close(message.id)
+            case e.ModelOutputDiscarded(message_id=message_id):
+                self._tail.close(message_id)
+            case e.ToolCallCompleted(tool_call=call):
+                self._tail.close(call.id)
+            case e.TurnCompleted():
+                self._tail.clear()
+
+    # --- readers ------------------------------------------------------------------------------------------------------------
+
+    async def follow(self, after: int = 0, *, tail: bool = False) -> AsyncGenerator[Batch, None]:
+        """Everything beyond `after`, then whatever comes: the log first, then the tail, nothing else is a source."""
+        bell = self._talking if tail else self._logged
+        head: int | None = self.safe.seq
+        seen: dict[Key, int] | None = {} if tail else None
+        self.followers += 1
+        try:
+            while not self.deleted:
+                rings = bell.rings  # before looking, so that no ring is missed
+                lines = await self.around.log.read(self.key, after, up_to=self.safe.seq)
+                first, after = after + 1, after + len(lines)
+                caught_up, head = (head, None) if head is not None and after >= head else (None, head)
+                pieces = self._tail.beyond(seen) if seen is not None and after == self.safe.seq else []
+                if lines or pieces or caught_up is not None:
+                    yield self._shared(first, lines, pieces, caught_up)
+                else:
+                    await bell.wait(rings)
+            yield Batch(after + 1, deleted=True)
+        finally:
+            self.followers -= 1
+            self.touched = self.around.clock.ticks()
+
+    def _shared(self, first: int, lines: list[bytes], pieces: list[Piece], caught_up: int | None) -> Batch:
+        """The batch that the last reader at the same place got, if it is the same."""
+        if caught_up is not None:
+            return Batch(first, lines, self._frames(pieces), caught_up)
+        place = (first, len(lines), *((piece.key, piece.offset, len(piece.text)) for piece in pieces))
+        if self._batch is None or self._batch[0] != place:
+            self._batch = (place, Batch(first, lines, self._frames(pieces)))
+        return self._batch[1]
+
+    def _frames(self, pieces: list[Piece]) -> list[bytes]:
+        ts = self.around.clock.now()
+        return [encode_frame(self.id, piece.turn_id, ts, _delta(piece)) for piece in pieces]
+
+    def delete(self) -> None:
+        """The session is gone: its readers are told."""
+        self.deleted = True
+        self._logged.ring()
+        self._talking.ring()
+
+    async def history(self) -> History:
+        """The model's view of the log, folded once and then kept up to date."""
+        async with self._history_lock:
+            while self._history is None:
+                self._history = await self._fold_history()
+            return self._history
+
+    async def _fold_history(self) -> History | None:
+        history, seq = History(), 0
+        while seq < self.safe.seq:
+            for line in await self.around.log.read(self.key, seq, up_to=self.safe.seq):
+                recorded = decode_event(line)
+                history.take(recorded)
+                seq = recorded.seq
+        return history
+
+
+_background: set[asyncio.Future[None]] = set()
+
+
+def _decode(data: bytes) -> Folded | None:
+    try:
+        return msgspec.msgpack.decode(data, type=Folded)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # of another version: the log is folded again
+
+
+def _flush(piece: Piece) -> c.AddText | c.AddOutput:
+    id, name = piece.key
+    if piece.kind is None:
+        return c.AddOutput(turn_id=piece.turn_id, tool_call_id=CallId(id), stream=_stream(name), offset=piece.offset, text=piece.text)
+    return c.AddText(
+        turn_id=piece.turn_id, message_id=MessageId(id), part_id=PartId(name), kind=piece.kind, offset=piece.offset, text=piece.text
+    )
+
+
+def _delta(piece: Piece) -> e.ModelOutputDelta | e.ToolOutputDelta:
+    id, name = piece.key
+    if piece.kind is None:
+        return e.ToolOutputDelta(tool_call_id=CallId(id), stream=_stream(name), offset=piece.offset, text=piece.text)
+    return e.ModelOutputDelta(message_id=MessageId(id), part_id=PartId(name), kind=piece.kind, offset=piece.offset, text=piece.text)
+
+
+def _stream(name: str) -> Stream:
+    return "stdout" if name == "stdout" else "stderr" if name == "stderr" else "output"

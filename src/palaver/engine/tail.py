@@ -1,0 +1,124 @@
+"""Text in flight: what a model or a tool has said beyond what the disk has.
+
+Each open part or stream is one buffer. The log gets it in larger pieces (`flush`), readers who asked for it see it at once. A buffer
+keeps its text until the disk has it, so that a failed write loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from palaver.wire.ids import CallId, MessageId, PartId, TurnId
+from palaver.wire.values import Stream, TextKind
+
+PIECE = 4096
+"""Code points in a buffer that are worth a line of the log without waiting longer."""
+WAIT = 0.25
+"""Seconds after which any text goes to the log."""
+
+Key = tuple[str, str]
+"""What a text belongs to: message and part, or call and stream."""
+
+
+@dataclass
+class Buffer:
+    turn_id: TurnId
+    key: Key
+    kind: TextKind | None
+    """None for the output of a call."""
+    safe: int = 0
+    """Code points that the disk has."""
+    sent: int = 0
+    """Code points that are on their way to the disk, or there."""
+    end: int = 0
+    _text: str = ""
+    _new: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        self._new.append(text)
+        self.end += len(text)
+
+    def beyond(self, offset: int) -> str:
+        """The text from `offset` on; it must not lie before what the disk has."""
+        if self._new:
+            self._text += "".join(self._new)
+            self._new.clear()
+        return self._text[offset - self.safe :]
+
+    def confirm(self, offset: int) -> None:
+        self.beyond(self.safe)
+        self._text = self._text[offset - self.safe :]
+        self.safe = offset
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text of one buffer from `offset` on: for the log, or for a reader."""
+
+    turn_id: TurnId
+    key: Key
+    kind: TextKind | None
+    offset: int
+    text: str
+
+
+class Tail:
+    def __init__(self) -> None:
+        self._buffers: dict[Key, Buffer] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._buffers)
+
+    def text(self, turn_id: TurnId, message_id: MessageId, part_id: PartId, kind: TextKind, text: str) -> int:
+        return self._add(turn_id, (message_id, part_id), kind, text)
+
+    def output(self, turn_id: TurnId, call_id: CallId, stream: Stream, text: str) -> int:
+        return self._add(turn_id, (call_id, stream), None, text)
+
+    def _add(self, turn_id: TurnId, key: Key, kind: TextKind | None, text: str) -> int:
+        """Returns how much is waiting for the log in this buffer."""
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = Buffer(turn_id, key, kind)
+        buffer.add(text)
+        return buffer.end - buffer.sent
+
+    def unsent(self) -> Iterator[Piece]:
+        """What the log should have now, in the order in which the buffers were opened; counts as sent from here on."""
+        for buffer in self._buffers.values():
+            if buffer.end > buffer.sent:
+                piece = Piece(buffer.turn_id, buffer.key, buffer.kind, buffer.sent, buffer.beyond(buffer.sent))
+                buffer.sent = buffer.end
+                yield piece
+
+    def confirm(self, key: Key, offset: int) -> None:
+        """The disk has this text up to `offset`."""
+        buffer = self._buffers.get(key)
+        if buffer is not None and offset > buffer.safe:
+            buffer.confirm(offset)
+
+    def unconfirmed(self) -> None:
+        """What was on its way did not arrive."""
+        for buffer in self._buffers.values():
+            buffer.sent = buffer.safe
+
+    def close(self, id: str) -> None:
+        """The message, or the call, is complete on disk."""
+        for key in [key for key in self._buffers if key[0] == id]:
+            del self._buffers[key]
+
+    def clear(self) -> None:
+        self._buffers.clear()
+
+    def beyond(self, seen: dict[Key, int]) -> list[Piece]:
+        """What a reader who has all logged text has not been sent yet. Notes in `seen` that it will have been."""
+        pieces: list[Piece] = []
+        for key in [key for key in seen if key not in self._buffers]:
+            del seen[key]
+        for key, buffer in self._buffers.items():
+            start = max(seen.get(key, 0), buffer.safe)
+            if buffer.end > start:
+                pieces.append(Piece(buffer.turn_id, key, buffer.kind, start, buffer.beyond(start)))
+                seen[key] = buffer.end
+        return pieces

@@ -1,0 +1,308 @@
+"""Does what is due: takes turns, runs tools, waits for deadlines, ends cancelled turns.
+
+This is where bugs of tools and backends end: one of them costs its call or its turn, never the daemon and never another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from traceback import print_exc
+from typing import assert_never
+
+from palaver.backends.base import Backend, Prompt
+from palaver.core.due import AwaitDeadline, EndTurn, RunTool, TakeTurn, Work
+from palaver.core.state import Ask, State, Turn
+from palaver.engine import big
+from palaver.engine.calls import Calls
+from palaver.engine.clock import Clock, milliseconds
+from palaver.engine.session import Session
+from palaver.errors import Failed, LimitReached, Refused, ToolFailed
+from palaver.models.base import ModelMessage
+from palaver.tools.ask_user import answer_text
+from palaver.tools.base import Tool
+from palaver.wire import commands as c
+from palaver.wire.ids import CallId, MessageId, PartId, StepId, TurnId, fresh
+from palaver.wire.values import (
+    Answer,
+    AnswerCause,
+    CallError,
+    Cost,
+    ErrorInfo,
+    Mode,
+    Part,
+    StopReason,
+    TextKind,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+
+@dataclass
+class Works:
+    backends: Mapping[str, Backend]
+    calls: Calls
+    clock: Clock
+    cost_of: Callable[[str | None, Usage], Cost | None]
+    reached: Callable[[str], None]
+
+    async def __call__(self, session: Session, work: Work) -> None:
+        try:
+            match work:
+                case TakeTurn():
+                    await self._take_turn(session)
+                case RunTool(turn_id=turn_id, call_id=call_id):
+                    await self._run_tool(session, turn_id, call_id)
+                case AwaitDeadline(ask_id=ask_id, deadline=deadline):
+                    await asyncio.sleep(max(0.0, self.clock.until(deadline)))
+                    await expire(session, ask_id, self.clock)
+                case EndTurn():
+                    await self._end_turn(session, work)
+                case _:
+                    assert_never(work)
+        except Refused:
+            return  # what it worked on has ended meanwhile
+
+    # --- a turn ---------------------------------------------------------------------------------------------------------------
+
+    async def _take_turn(self, session: Session) -> None:
+        turn, info = session.safe.turn, session.safe.created
+        if turn is None:
+            return
+        teller = Teller(session)
+        error: ErrorInfo | None = None
+        stop: StopReason
+        try:
+            backend = self.backends.get(turn.backend)
+            if backend is None:
+                raise Failed("backend_missing", f"The backend {turn.backend!r} is not there. Choose another agent.")
+            await backend.take_turn(self._prompt(session, turn), teller, Asker(session, self.calls))
+            stop = teller.stop_reason
+        except Refused as refused:
+            if session.ahead.turn is None or session.ahead.turn.ending:
+                return  # cancelled, or over
+            error, stop = ErrorInfo(refused.code, refused.message), "error"
+        except LimitReached as limit:
+            error, stop = ErrorInfo(limit.code, limit.message), "limit"
+        except Failed as failed:
+            error, stop = ErrorInfo(failed.code, failed.message), "error"
+        except Exception as bug:  # of a backend: its turn ends, and nothing else
+            print_exc(file=sys.stderr)
+            error, stop = ErrorInfo("internal", f"The backend {turn.backend} broke: {type(bug).__name__}: {bug}"), "error"
+        ahead = session.ahead.turn or turn
+        await session.report(
+            c.FinishTurn(
+                turn_id=turn.id,
+                outcome="failed" if error else "completed",
+                stop_reason=stop,
+                fresh=fresh(),
+                at=self.clock.now(),
+                duration_ms=self._since(turn.started_at),
+                error=error,
+                cost=self.cost_of(turn.model or info.model, ahead.usage),
+            )
+        )
+
+    def _prompt(self, session: Session, turn: Turn) -> Prompt:
+        info = session.safe.created
+        mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
+
+        async def recall() -> Sequence[ModelMessage]:
+            history = await session.history()
+            return [await self._whole(session, message) for message in history.messages(closing=True)]
+
+        return Prompt(
+            session_id=session.id,
+            turn_id=turn.id,
+            workspace=Path(info.workspace_path),
+            agent=turn.agent,
+            mode=mode,
+            model=turn.model,
+            system_prompt=info.system_prompt,
+            steps=turn.steps,
+            tools=self.calls.offered(),
+            recall=recall,
+            pending=tuple(turn.calls),
+        )
+
+    async def _whole(self, session: Session, message: ModelMessage) -> ModelMessage:
+        parts = await big.whole_parts(message.parts, lambda ref: self.calls.files.load(session.id, ref))
+        return message if parts is message.parts else ModelMessage(message.role, parts, message.calls, message.call_id, message.ok)
+
+    async def _end_turn(self, session: Session, work: EndTurn) -> None:
+        await session.others_stopped(work)
+        turn = session.safe.turn
+        if turn is None:
+            return
+        self.reached("cancel.stopped")
+        cost = self.cost_of(turn.model, turn.usage)
+        await session.report(
+            c.EndCancelled(
+                turn_id=turn.id, fresh=fresh(), at=self.clock.now(), duration_ms=self._since(turn.started_at), cost=cost
+            )
+        )
+
+    def _since(self, moment: str) -> int:
+        return milliseconds(-self.clock.until(moment))
+
+    # --- a call ---------------------------------------------------------------------------------------------------------------
+
+    async def _run_tool(self, session: Session, turn_id: TurnId, call_id: CallId) -> None:
+        call = session.safe.turn.calls[call_id] if session.safe.turn else None
+        if call is None:
+            return
+        whole = await self.calls.whole(session, call.tool_call, call.refs)
+        tool = self.calls.tools.find(whole.name)
+        if call.shown is not None and await self._changed_since(session, turn_id, tool, whole, call.shown):
+            return
+        started = self.clock.ticks()
+        await session.report(c.BeginCall(turn_id=turn_id, tool_call_id=call_id))
+        self.reached("call.running")
+        result = await self._invoked(session, turn_id, tool, whole)
+        self.reached("call.done")
+        shown, refs = await self.calls.cut_result(session, turn_id, result)
+        await session.report(
+            c.CompleteCall(turn_id=turn_id, result=shown, duration_ms=milliseconds(self.clock.ticks() - started), refs=refs)
+        )
+
+    async def _invoked(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall) -> ToolResult:
+        try:
+            return await tool.invoke(self.calls.context(session, turn_id, call.id), call)
+        except ToolFailed as failed:
+            error = CallError(failed.code, failed.message)
+        except Exception as bug:  # of a tool: its call ends, and nothing else
+            print_exc(file=sys.stderr)
+            error = CallError("tool_error", f"The tool {call.name} broke: {type(bug).__name__}: {bug}")
+        return ToolResult(call.id, False, (Part("text", text=error.message),), error=error)
+
+    async def _changed_since(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall, shown: str) -> bool:
+        """An approved change goes only onto what it was shown for: where the diff would be another one by now, it is asked again."""
+        try:
+            description, verdict = await self.calls.judged(session, tool, call)
+        except ToolFailed:
+            return False  # the call itself says what is wrong
+        diff = description.preview.diff or ""
+        if shown in (diff, sha256(diff.encode()).hexdigest()) or verdict.decision == "allow":
+            return False
+        if verdict.decision == "ask":
+            approval = await self.calls.approval_of(session, turn_id, description, verdict)
+            await session.report(c.AskAgain(turn_id=turn_id, tool_call_id=call.id, approval=approval))
+            return True
+        text = verdict.reason or f"Denied by {verdict.by}."
+        result = ToolResult(call.id, False, (Part("text", text=text),), error=CallError("tool_denied", text))
+        await session.report(c.CompleteCall(turn_id=turn_id, result=result, duration_ms=0))
+        return True
+
+
+@dataclass
+class Teller:
+    """`Tell` of one turn."""
+
+    session: Session
+    stop_reason: StopReason = "end_turn"
+
+    async def __call__(self, report: c.AnyCommand) -> None:
+        self._note(report)
+        await self.session.report(report)
+
+    def soon(self, report: c.AnyCommand) -> None:
+        self._note(report)
+        self.session.report_soon(report)
+
+    def text(self, message_id: MessageId, part_id: PartId, kind: TextKind, text: str) -> None:
+        turn = self.session.ahead.turn
+        if turn is not None:
+            self.session.text(turn.id, message_id, part_id, kind, text)
+
+    def _note(self, report: c.AnyCommand) -> None:
+        if isinstance(report, c.CompleteOutput):
+            match report.stop_reason:
+                case "max_tokens" | "refusal":
+                    self.stop_reason = report.stop_reason
+                case _:
+                    self.stop_reason = "end_turn"
+
+
+@dataclass
+class Asker:
+    """`Ask` of one turn."""
+
+    session: Session
+    calls: Calls
+
+    async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> None:
+        await self.session.settled()  # the message that holds the calls
+        turn = self.session.safe.turn
+        if turn is None:
+            raise Refused("turn_over", "The turn is not running.")
+        opened = await self.calls.opened(self.session, calls, message_id, step_id)
+        await self.session.report(c.StartCalls(turn_id=turn.id, calls=opened))
+        await self.open()
+
+    async def open(self) -> bool:
+        def answered(state: State) -> bool:
+            return state.turn is None or not state.turn.calls
+
+        there = not answered(self.session.safe)
+        await self.session.until(answered)
+        return there
+
+
+async def expire(session: Session, ask_id: str, clock: Clock) -> None:
+    """The deadline of an ask has passed: its call hears so. Raises `Refused` when it was answered meanwhile."""
+    ask = next((ask for ask in session.safe.asks.values() if ask.id == ask_id), None)
+    if ask is None:
+        return
+    if ask.approval is not None:
+        await session.report(
+            c.AnswerApproval(approval_id=ask.id, action="deny", by="deadline", at=clock.now(), cause="expired")
+        )
+        return
+    defaults = _defaults(ask)
+    await session.report(question_answer(ask, "default" if defaults else "expired", "deadline", clock.now(), defaults))
+
+
+def _defaults(ask: Ask) -> dict[str, Answer] | None:
+    """The stated defaults, if every question has one."""
+    assert ask.question is not None
+    if any(question.default is None for question in ask.question.questions):
+        return None
+    return {
+        question.id: Answer((question.default,)) if question.type == "choice" else Answer(value=question.default)
+        for question in ask.question.questions
+    }
+
+
+def question_answer(
+    ask: Ask,
+    cause: AnswerCause,
+    by: str,
+    at: str,
+    answers: dict[str, Answer] | None,
+    *,
+    reason: str | None = None,
+    client_answer_id: str | None = None,
+) -> c.AnswerQuestion:
+    """The answer with what the model will read of it."""
+    assert ask.question is not None
+    text = answer_text(ask.question.questions, answers, cause)
+    if reason:
+        text = f"{text}\n{reason}"
+    ok = cause in ("user", "agent_decides", "declined", "default")
+    error = None if ok else CallError("tool_timeout", text)
+    result = ToolResult(ask.call_id or CallId(""), ok, (Part("text", text=text),), error=error)
+    return c.AnswerQuestion(
+        question_id=ask.id,
+        cause=cause,
+        by=by,
+        at=at,
+        result=result,
+        answers=answers,
+        reason=reason,
+        client_answer_id=client_answer_id,
+    )

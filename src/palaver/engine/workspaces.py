@@ -1,0 +1,101 @@
+"""What a folder's own log says: which rules were granted there, and that somebody who may approve has used it."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from palaver.engine.clock import Clock
+from palaver.errors import Refused
+from palaver.log import Log
+from palaver.wire import events as e
+from palaver.wire.codec import decode_event, encode_event
+from palaver.wire.ids import AskId, SessionId, new_id
+from palaver.wire.values import Rule
+
+NONE = SessionId("")
+"""A workspace's events are of no session."""
+
+
+class Workspace:
+    """One folder's rules. Few events, so they are folded whole when it is first needed."""
+
+    def __init__(self, path: str, log: Log, clock: Clock) -> None:
+        self.path = path
+        self.rules: tuple[Rule, ...] = ()
+        self.used = False
+        self._key = f"workspaces/{sha256(path.encode(errors='surrogateescape')).hexdigest()[:32]}"
+        self._log, self._clock = log, clock
+        self._head = 0
+        self._there = False
+        self._writing = asyncio.Lock()
+
+    async def load(self) -> None:
+        try:
+            await self._log.open(self._key)
+        except Refused:
+            return  # nobody has ruled anything here yet
+        self._there = True
+        while lines := await self._log.read(self._key, self._head):
+            for line in lines:
+                self._note(decode_event(line))
+
+    async def use(self, by: str) -> None:
+        """Somebody who may approve works here."""
+        if not self.used:
+            await self._write(e.WorkspaceUsed(path=self.path, by=by))
+
+    async def add_rule(self, rule: Rule, by: str, approval_id: AskId | None = None) -> Rule:
+        kept = msgspec.structs.replace(rule, id=new_id("rule"))
+        await self._write(e.RuleAdded(rule=_fields(kept), by=by, approval_id=approval_id))
+        return kept
+
+    async def remove_rule(self, rule_id: str, by: str) -> None:
+        await self._write(e.RuleRemoved(rule_id=rule_id, by=by))
+
+    async def _write(self, event: e.AnyEvent) -> None:
+        async with self._writing:
+            if not self._there:
+                await self._log.open(self._key, create=True)
+                self._there = True
+            recorded = e.Recorded(self._head + 1, self._clock.now(), NONE, None, event)
+            await asyncio.shield(self._log.append(self._key, self._head, [encode_event(recorded)]))
+            self._note(recorded)
+
+    def _note(self, recorded: e.Recorded) -> None:
+        self._head = recorded.seq
+        match recorded.data:
+            case e.RuleAdded(rule=rule):
+                self.rules = (*self.rules, msgspec.convert(rule, Rule))
+            case e.RuleRemoved(rule_id=rule_id):
+                self.rules = tuple(rule for rule in self.rules if rule.id != rule_id)
+            case e.WorkspaceUsed():
+                self.used = True
+
+
+def _fields(rule: Rule) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(rule)
+    return fields
+
+
+class Workspaces:
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self._log, self._clock = log, clock
+        self._known: dict[str, asyncio.Task[Workspace]] = {}
+
+    async def get(self, path: str) -> Workspace:
+        task = self._known.get(path)
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            task = self._known[path] = asyncio.ensure_future(self._load(path))
+        return await asyncio.shield(task)
+
+    async def _load(self, path: str) -> Workspace:
+        workspace = Workspace(path, self._log, self._clock)
+        await workspace.load()
+        return workspace
+
+    async def all(self) -> list[Workspace]:
+        return [await self.get(path) for path in list(self._known)]
