@@ -111,7 +111,9 @@ def width(stream: TextIO) -> int:
         return shutil.get_terminal_size().columns
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], widest: int, out: TextIO = sys.stdout) -> None:
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], widest: int, out: TextIO = sys.stdout, columns: int | None = None
+) -> None:
     """In a terminal columns that fit, the one numbered `widest` giving way; elsewhere whole cells with tabs between them."""
     safe = [[one_line(cell) for cell in row] for row in rows]
     if not out.isatty():
@@ -119,12 +121,13 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], widest: in
             print("\t".join(row), file=out)
         return
     painted = has_colours(out, os.environ)
-    columns = [max((_cells(row[at]) for row in (header, *safe)), default=0) for at in range(len(header))]
-    others = sum(columns) - columns[widest] + 2 * (len(columns) - 1)
-    columns[widest] = max(8, min(columns[widest], width(out) - others))
+    room = width(out) if columns is None else columns
+    sizes = [max(_cells(row[at]) for row in (header, *safe)) for at in range(len(header))]
+    others = sum(sizes) - sizes[widest] + 2 * (len(sizes) - 1)
+    sizes[widest] = max(8, min(sizes[widest], room - others))
     for number, row in enumerate((list(header), *safe)):
-        line = "  ".join(pad(clip(cell, size), size) for cell, size in zip(row, columns, strict=True))
-        line = clip(line.rstrip(), width(out))
+        line = "  ".join(pad(clip(cell, size), size) for cell, size in zip(row, sizes, strict=True))
+        line = clip(line.rstrip(), room)
         print(f"\x1b[2m{line}\x1b[0m" if painted and number == 0 else line, file=out)
 
 

@@ -424,7 +424,7 @@ class Hub:
                 await written[0].remove_rule(written[1], actor.name)
             raise
         await self._settle_siblings(session, written[0] if written else None)
-        return _plain(reply)
+        return _settled(session, ask_id, reply)
 
     async def _with_input(self, session: Session, ask: Ask | None, command: c.AnswerApproval, given: Any) -> c.AnswerApproval:
         """Changed input is decided again from the first step; what a rule denies cannot be approved."""
@@ -491,7 +491,7 @@ class Hub:
                         client_answer_id=answer.client_answer_id,
                     )
                 )
-            return _plain(reply)
+            return _settled(session, AskId(question_id), reply)
 
     # --- rules --------------------------------------------------------------------------------------------------------------
 
@@ -683,6 +683,12 @@ def _check_cursor(after: int, head: int) -> None:
 
 def _narrow(actor: Actor) -> str | None:
     return None if actor.may_approve else NARROW
+
+
+def _settled(session: Session, ask_id: AskId, reply: c.Reply | None) -> dict[str, Any]:
+    """How the ask ended, as it is recorded: the same for the first answer and for every repetition of it."""
+    kept = session.safe.settled.get(ask_id)
+    return _plain((kept.approval or kept.question) if kept else reply)
 
 
 def _draft(local: Local) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _LONGEST_RESERVED = len("function") + 1
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\0]*?\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REDIRECT = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|<|>>|>\||>&|>")
+_DOCUMENT_END = re.compile(r"\\?[\w.-]+|'[\w. -]*'|\"[\w. -]*\"")
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v", "r": "\r"}
 _NUMBER_ESCAPE = re.compile(r"x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})")
 
@@ -301,16 +302,19 @@ class Reader:
         self._skip_blanks()
         if self._peek() == "" or (self._peek() in _META and not self._source.startswith(("<(", ">("), self._at)):
             raise Unparsed(f"nothing follows {operator!r}")
+        start = self._at
         word, shape = self._shaped_word(draft)
         match operator:
             case "<<" | "<<-":
-                if not word.literal:
-                    raise Unparsed("the end of a here-document is not literal")
+                if not _DOCUMENT_END.fullmatch(self._source[start : self._at]):
+                    raise Unparsed("the end of a here-document is not a plain word")
                 self._pending.append(_Pending(draft, word.text, operator == "<<-", "\0" not in shape))
             case "<<<":
                 draft.documents.append(word.text if word.literal else "$_")
             case "<":
                 draft.source.append(word)
+            case ">&" | "<&" if word.text.startswith("-") and word.text != "-":
+                raise Unparsed(f"a word stands right behind {operator}-")
             case ">&" | "<&" if re.fullmatch(r"\d*-?", word.text) and word.literal:
                 return
             case _:
@@ -460,6 +464,8 @@ class Reader:
 
     def _escape(self, builder: _WordBuilder) -> str:
         char = self._peek()
+        if char == "'":
+            raise Unparsed("a quote inside of $'…', which shells read differently")
         if number := _NUMBER_ESCAPE.match(self._source, self._at):
             self._take(len(number[0]))
             digits = number[1] or number[2] or number[3]
@@ -471,7 +477,7 @@ class Reader:
         self._take(min(1, len(self._source) - self._at))
         if char in _SIMPLE_ESCAPES:
             return _SIMPLE_ESCAPES[char]
-        if char in tuple("\\'\"?"):
+        if char in ("\\", '"', "?"):
             return char
         builder.expand()
         return ""
@@ -495,8 +501,8 @@ class Reader:
             self._take(2)
             self._deeper(lambda: self._parameter(draft))
             return True
-        if following == "[":
-            raise Unparsed("it holds '$['")
+        if following == "[" or self._source.startswith("\\\n", self._at + 1):
+            raise Unparsed("it holds a '$' that shells read differently")
         if name := _NAME.match(self._source, self._at + 1):
             draft.substitutes = True
             self._take(1 + len(name[0]))

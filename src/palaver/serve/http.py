@@ -6,6 +6,7 @@ A handler decodes, calls and encodes. It decides nothing: a refusal becomes a re
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -168,7 +169,7 @@ async def add_message(app: Palaver, call: Call) -> Reply:
 async def cancel_turn(app: Palaver, call: Call) -> Reply:
     order = call.decode(r.CancelTurn)
     answer = await app.hub.cancel(call.session_id, order.turn_id, order.keep_queue, call.actor)
-    return Reply(200 if answer.turn_id is None else 202, answer)
+    return Reply(200 if answer["turn_id"] is None else 202, answer)
 
 
 async def retry_turn(app: Palaver, call: Call) -> Reply:
@@ -343,7 +344,12 @@ async def get_style(app: Palaver, call: Call, scope: Scope, receive: Receive, se
 
 
 async def get_openapi(app: Palaver, call: Call) -> Reply:
-    return Reply(200, msgspec.Raw(openapi.document_bytes(ROUTES, app.hub.version)))
+    return Reply(200, _document(app.hub.version))
+
+
+@lru_cache(maxsize=1)
+def _document(version: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(openapi.document(ROUTES, version)))
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------------

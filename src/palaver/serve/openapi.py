@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,11 +16,6 @@ Document = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _STREAM = "text/event-stream"
-
-
-@lru_cache(maxsize=1)
-def document_bytes(routes: Sequence[Route], version: str) -> bytes:
-    return msgspec.json.encode(document(routes, version))
 
 
 def document(routes: Sequence[Route], version: str) -> Document:
@@ -119,7 +113,7 @@ def _without_null(field: Document) -> Document:
         del field["default"]
     kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) == 1:
-        return kinds[0] | {name: value for name, value in field.items() if name != "anyOf"}
+        return {**kinds[0], **{name: value for name, value in field.items() if name != "anyOf"}}
     if "enum" in field:
         return field | {"enum": [value for value in field["enum"] if value is not None]}
     return field
