@@ -169,9 +169,7 @@ def _frame(block: bytes) -> Frame | None:
 
 
 @asynccontextmanager
-async def streaming(
-    port: int, path: str, *, token: str | None = None, headers: Mapping[str, str] | None = None
-) -> AsyncIterator[Stream]:
+async def streaming(port: int, path: str, *, token: str | None = None, headers: Mapping[str, str] | None = None) -> AsyncIterator[Stream]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
     try:
         lines = {"Host": f"127.0.0.1:{port}", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
@@ -191,12 +189,18 @@ async def serving(
     no_token: bool = False,
     clock: Callable[[], float] = time.time,
     same_user: Callable[[Address, Address], bool] | None = None,
+    keep_alive_s: float = 15.0,
+    auth_s: float = 5.0,
+    send_buffer: int | None = None,
 ) -> AsyncIterator[Daemon]:
-    """The application on a free port of 127.0.0.1, until the block ends."""
+    """The application on a free port of 127.0.0.1, until the block ends. A small `send_buffer` lets a stalled reader be felt soon."""
     tokens = Tokens(folder, clock=clock)
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-        app = Palaver(cast(Hub, hub), Doors(tokens, clock=clock, no_token=no_token, same_user=same_user), port=port, clock=clock)
+        if send_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)  # those that are accepted have it from here
+        doors = Doors(tokens, clock=clock, no_token=no_token, same_user=same_user)
+        app = Palaver(cast(Hub, hub), doors, port=port, clock=clock, keep_alive_s=keep_alive_s, auth_s=auth_s)
         stop, listening = asyncio.Event(), asyncio.Event()
         server = asyncio.create_task(serve_app(app, sock, stop, listening=listening.set))
         await listening.wait()

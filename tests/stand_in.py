@@ -47,7 +47,10 @@ Answer = Callable[[Asked], Reply | Awaitable[Reply]]
 class StandIn:
     """`async with StandIn({("GET", "/v1/sessions"): answer}) as daemon`: listens on `daemon.url`, remembers `daemon.asked`."""
 
-    def __init__(self, answers: dict[tuple[str, str], Answer | Reply] | None = None, *, token: str | None = "id.secret") -> None:
+    def __init__(
+        self, answers: dict[tuple[str, str], Answer | Reply] | None = None, *, token: str | None = "id.secret", port: int = 0
+    ) -> None:
+        self.port = port
         self.answers = answers or {}
         self.token = token
         """What it proves to know; None: it answers health without a proof."""
@@ -56,7 +59,7 @@ class StandIn:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = int(self._server.sockets[0].getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         return self

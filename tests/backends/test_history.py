@@ -139,6 +139,20 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
     assert told(story) == ["u go", "a [read_file][read_file][read_file]", "t a", "t b", "t c"]
 
 
+def test_calls_stand_in_the_order_of_their_message_however_they_began() -> None:
+    story = Story()
+    story.backend = "claude"
+    story.asks("go")
+    one, two, three = (story.call(name) for name in ("one", "two", "three"))
+    said = story.opens()
+    for call in (three, two):
+        story.calls(said, call, run_by="backend")
+        story.returns(call, call.name)
+    said.calls.extend((one, two))
+    story.completes(said)
+    assert [line.partition(":")[0] for line in told(story)] == ["u go", "a [one][two][three]", "t tool_interrupted", "t two", "t three"]
+
+
 def test_open_calls_are_those_of_the_last_message_and_get_no_answer_while_they_run() -> None:
     story = Story()
     story.asks("go")
@@ -188,6 +202,18 @@ def test_a_retry_goes_back_behind_a_summary_of_its_attempt() -> None:
     story.ends("failed")
     story.starts("msg_3", trigger="retry", attempt_of=attempt)
     assert told(story) == ["u before", "a yes", "u do it"]
+
+
+def test_a_retry_keeps_the_summaries_of_earlier_turns() -> None:
+    story = Story()
+    story.asks("before")
+    story.says("yes")
+    story.log(e.ContextCompacted(summary="all", from_seq=1, to_seq=len(story.recorded), tokens_before=9, tokens_after=1))
+    story.ends()
+    attempt = story.asks("do it")
+    story.ends("failed")
+    story.starts("msg_3", trigger="retry", attempt_of=attempt)
+    assert told(story) == ["u Summary of the conversation so far:\n\nall", "u do it"]
 
 
 def test_an_unread_message_is_told_as_it_was_edited() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from palaver.cli.asks import More, Post, Unclear, answer, card, item_of, prompt
 from stand_in import event
 
-OPTIONS = [
+GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden" / "visible.json").read_text("utf-8"))
+
+OPTIONS: list[dict[str, Any]] = [
     {"id": "once", "action": "approve", "scope": "once", "label": "Allow once"},
     {
         "id": "session",
@@ -52,6 +56,28 @@ def test_a_card_shows_all_that_is_decided_and_hides_nothing() -> None:
         "  path: a⟨U+200B⟩b\n"
         "  in the agent's words: trust me"
     )
+
+
+@pytest.mark.parametrize("row", GOLDEN, ids=lambda row: ascii(row["in"])[:40])
+def test_the_golden_texts_stand_in_a_card_as_the_table_says(row: dict[str, Any]) -> None:
+    """SECURITY 19: the corpus, through what `attach` prints."""
+    if row["in"]:
+        shown = card(approval(preview={"command": row["in"]})).split("\n")[1:]
+        lines = shown[1:] if shown[0] == "  command:" else [shown[0].replace("  command: ", "    ", 1)]
+        assert "\n".join(line.removeprefix("    ") for line in lines) == row["out"]
+
+
+def test_no_text_can_pass_for_another_part_of_the_card() -> None:
+    """SECURITY 19: line ends in names, labels and rules begin no line."""
+    forged = "x\n  command: ls\n? may it? shell"
+    call = {"id": "call_1", "name": forged, "input": {}}
+    options = [{**OPTIONS[0], "label": forged, "rule": {"decision": "allow", "command": forged}}]
+    item = approval(tool_call=call, options=options, preview={"command": forged, "paths": [forged]}, reason=forged)
+    asked = question({"header": forged, "text": forged, "options": [{"label": forged, "description": forged, "preview": forged}]})
+    for text in (card({**item, "session_title": forged}), prompt(item, {}), card(asked), prompt(asked, {})):
+        lines = text.split("\n")
+        assert "  command: ls" not in lines
+        assert not any(line.startswith("? may it? shell") for line in lines)
 
 
 def test_a_long_command_is_never_cut() -> None:
@@ -133,7 +159,8 @@ def test_several_questions_are_asked_one_after_another() -> None:
     item = question(COLOURS, {"type": "text", "text": "why?"}, {"type": "text", "text": "else?"})
     first = answer(item, "1", {})
     assert first == More({"q1": {"selected": ["red"]}})
-    assert isinstance(first, More) and "why?" in prompt(item, first.answers)
+    assert isinstance(first, More)
+    assert "why?" in prompt(item, first.answers)
     second = answer(item, "", first.answers)
     assert isinstance(second, More)
     assert answer(item, "no", second.answers) == Post(

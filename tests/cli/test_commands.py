@@ -24,6 +24,11 @@ OTHER = "sess_01bbbbbbbbbbbbbbbbbbbbbbbb"
 USAGE = {"input_tokens": 1, "output_tokens": 2}
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 class Ended(NamedTuple):
     status: int
     out: str
@@ -138,7 +143,7 @@ async def test_without_a_daemon_a_client_says_how_to_start_one(tmp_path: Path) -
 def turn(*middle: tuple[str, dict[str, Any]], outcome: str | None = "completed") -> list[dict[str, Any]]:
     """The events of a turn of message msg_1."""
     message = {"id": "msg_1", "role": "user", "parts": [{"type": "text", "text": "hi"}], "author": {"kind": "user"}}
-    events = [
+    events: list[tuple[str, dict[str, Any]]] = [
         ("session_created", {"session": session()}),
         ("message_added", {"message": message}),
         ("turn_started", {"trigger": "user", "message_ids": ["msg_1"], "agent": "demo", "backend": "loop"}),
@@ -375,7 +380,7 @@ async def test_open_prints_one_line_with_a_code(case: Case) -> None:
     case.daemon.answers[("POST", "/v1/codes")] = Reply(201, {"code": "c0de", "expires_at": "x"})
     ended = await case.palaver("open", "last", "--print-url", "--scope", "read,prompt")
     assert (ended.status, ended.out) == (0, f"{case.daemon.url}/s/{ID}#code=c0de\n")
-    assert case.daemon.asked[-1].body == {"scope": ["read", "prompt"]}
+    assert case.daemon.asked[-1].body == {"scope": "read,prompt"}
     assert (await case.palaver("open", "--print-url")).out == f"{case.daemon.url}/#code=c0de\n"
 
 
@@ -404,11 +409,11 @@ async def test_where_there_is_no_browser_the_line_is_printed(case: Case) -> None
 
 
 async def test_token_prints_the_token_alone(case: Case) -> None:
-    answer = {"id": "x", "token": "x.y", "scope": ["read"], "expires_at": "2026"}
+    answer = {"id": "x", "token": "x.y", "scope": "read", "expires_at": "2026"}
     case.daemon.answers[("POST", "/v1/tokens")] = Reply(201, answer)
     ended = await case.palaver("token", "--scope", "read", "--name", "ci", "--days", "7")
     assert (ended.status, ended.out, ended.err) == (0, "x.y\n", "")
-    assert case.daemon.asked[-1].body == {"scope": ["read"], "name": "ci", "days": 7}
+    assert case.daemon.asked[-1].body == {"scope": "read", "name": "ci", "days": 7}
     assert json.loads((await case.palaver("token", "--json")).out) == answer
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,12 @@ def test_every_completion_knows_every_option_of_every_command(shell: str) -> Non
         for action in parser._actions:
             for word in action.option_strings:
                 assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word) in text or shell == "fish"
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+@pytest.mark.parametrize("columns", ["72", "100"])
+def test_help_fits_the_terminal(name: str | None, columns: str) -> None:
+    command = [sys.executable, "-m", "palaver.cli.main", *([name] if name else []), "--help"]
+    done = subprocess.run(command, env={**os.environ, "COLUMNS": columns}, capture_output=True, text=True, check=True)
+    prose = done.stdout.split("example:")[0]  # an example is one line, so that it can be copied
+    assert max(map(len, prose.splitlines())) <= int(columns)

@@ -17,6 +17,11 @@ from stand_in import Asked, Reply, StandIn, control, event, frame
 HELLO = frame(control("hello", {"epoch": "e1", "head_seq": 0}))
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 async def at_once(seconds: float) -> None:
     await asyncio.sleep(0)
 

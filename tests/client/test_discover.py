@@ -15,6 +15,11 @@ from palaver.errors import Failed, Refused
 from stand_in import Reply, StandIn
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 def write(data: Path, url: str, *, pid: int | None = None, token: str | None = "id.secret") -> None:
     if token is not None:
         (data / "token").write_text(f"{token}\n")

@@ -15,6 +15,11 @@ from stand_in import Reply, StandIn
 LONG = "é" * 50_000
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 def place(text: str) -> dict[str, Any]:
     return {"ref": "artifacts/turn_1/a b", "size": len(text.encode()), "sha256": hashlib.sha256(text.encode()).hexdigest()}
 

@@ -89,6 +89,7 @@ async def test_what_was_put_is_read_back_with_its_size_and_hash(blobs: Blobs) ->
     for ref in (stored.ref, streamed.ref):
         assert await blobs.read_blob("sess_1", ref) == b"hello"
     assert await blobs.list_blobs("sess_1", "attachments") == [("attachments/a.txt", 5)]
+    assert await blobs.list_blobs("sess_1", "artifacts") == [("artifacts/turn_1/a.txt", 5)]
     assert await blobs.list_blobs("sess_1", "artifacts/turn_2") == []
 
 

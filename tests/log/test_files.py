@@ -556,7 +556,7 @@ def test_an_append_is_confirmed_soon_while_the_loop_is_never_idle(tmp_path: Path
         took = uvloop.run(_appends_under_load(tmp_path, spin))
     finally:
         sys.setswitchinterval(before)
-    assert sorted(took)[len(took) // 2] < 0.1
+    assert sorted(took)[-10] < 0.25, "nine in ten; the rest is this machine's"
 
 
 async def _appends_under_load(root: Path, spin: float) -> list[float]:
@@ -575,7 +575,7 @@ async def _appends_under_load(root: Path, spin: float) -> list[float]:
 
     loop.call_soon(callback)
     took: list[float] = []
-    for number in range(21):
+    for number in range(100):
         start = time.perf_counter()
         await log.append(KEY, number, [line(number + 1)])
         took.append(time.perf_counter() - start)

@@ -56,7 +56,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("umask")
 async def test_everything_in_it_is_for_one_person_whatever_the_umask(tmp_path: Path) -> None:
-    """SECURITY 7."""
+    """SECURITY 7, in the layout of S4-20."""
     folder = DataFolder(tmp_path / "data")
     folder.prepare()
     lock = folder.lock()
@@ -129,7 +129,7 @@ def test_one_process_holds_the_lock_and_the_others_see_its_pid(folder: DataFolde
     assert folder.lock() is None
     assert folder.holder() == first.pid
     first.kill()
-    first.wait()
+    first.communicate()
     lock = folder.lock()
     assert lock is not None, "a process that died holds nothing"
     assert folder.holder() == os.getpid()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Clock, Daemon, QuietHub, serving, streaming
 from websockets.exceptions import ConnectionClosed
 
 from palaver.errors import DiskFailed, Refused
@@ -23,6 +22,7 @@ from palaver.serve.peer import can_tell, peer_uid
 from palaver.serve.scopes import FIELDS, expand
 from palaver.serve.tokens import Tokens
 from palaver.wire.requests import NewSession, SessionPatch
+from serving import Clock, Daemon, QuietHub, serving, streaming
 
 EVENTS = "/v1/sessions/sess_1/events"
 

@@ -7,8 +7,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from serving import Daemon, QuietHub, exchange, serving
 from websockets.exceptions import InvalidStatus
+
+from serving import Daemon, QuietHub, exchange, serving
 
 HOSTS = {"127.0.0.1:{port}": True, "localhost:{port}": True, "LOCALHOST:{port}": True} | dict.fromkeys(
     ("127.0.0.1", "127.0.0.1:1", "evil.example:{port}", "[::1]:{port}", "127.0.0.1.evil.example:{port}", "localhost.:{port}", ""), False
@@ -27,7 +28,14 @@ FETCHES: dict[tuple[str | None, str | None, str | None], str] = {
     ("cross-site", "cors", "empty"): "none",
     ("same-site", "websocket", "websocket"): "none",
 }
-ROUTES = (("GET", "/"), ("GET", "/s/sess_1"), ("GET", "/v1/health"), ("GET", "/v1/sessions/sess_1"), ("POST", "/v1/tickets"), ("GET", "/v1/none"))
+ROUTES = (
+    ("GET", "/"),
+    ("GET", "/s/sess_1"),
+    ("GET", "/v1/health"),
+    ("GET", "/v1/sessions/sess_1"),
+    ("POST", "/v1/tickets"),
+    ("GET", "/v1/none"),
+)
 
 
 def test_only_our_own_host_origin_and_pages_pass_the_guard_with_and_without_a_token(tmp_path: Path) -> None:
@@ -116,7 +124,12 @@ def test_a_socket_opens_only_for_our_own_host_and_origin(tmp_path: Path, token: 
                 assert refused.value.response.status_code == status, more
             async with daemon.socket(origin=f"http://127.0.0.1:{daemon.port}", additional_headers=carried) as ws:
                 assert ws.response is not None and ws.response.status_code == 101
-            upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==")]
+            upgrade = [
+                ("Upgrade", "websocket"),
+                ("Connection", "Upgrade"),
+                ("Sec-WebSocket-Version", "13"),
+                ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw=="),
+            ]
             assert (await exchange(daemon.port, "GET", "/v1/ws", [("Host", "evil.example"), *upgrade])).status == 421
 
     asyncio.run(run())
@@ -204,7 +217,13 @@ def test_without_a_token_nobody_learns_what_is_there(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with serving(tmp_path, QuietHub()) as daemon:
-            for method, path in (("GET", "/v1/none"), ("GET", "/openapi.json"), ("PUT", "/v1/sessions"), ("DELETE", "/v1/sessions/sess_1"), ("GET", "/x")):
+            for method, path in (
+                ("GET", "/v1/none"),
+                ("GET", "/openapi.json"),
+                ("PUT", "/v1/sessions"),
+                ("DELETE", "/v1/sessions/sess_1"),
+                ("GET", "/x"),
+            ):
                 answer = await daemon.ask(method, path, token=None)
                 assert (answer.status, answer.code) == (401, "no_token"), path
             wrong = await daemon.ask("PUT", "/v1/sessions")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,6 +45,31 @@ def test_no_planted_variable_reaches_a_command(tmp_path: Path) -> None:
     names = {line.split("=")[0] for line in bench.text("shell", command="env").split("\n")}
     assert not names & (set(_PLANTED) - {"PALAVER_CALL"})
     assert {"PATH", "HOME", "LANG", "PALAVER_CALL"} <= names
+
+
+_DAEMON = """
+import ctypes, os, subprocess
+from palaver.tools.environment import keep_private
+
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # to give up root closes it already: open it again, as any process begins
+
+def looked():
+    return subprocess.run(["/bin/cat", f"/proc/{os.getpid()}/environ"], capture_output=True).returncode
+
+before = looked()
+keep_private()
+where = subprocess.run(["/bin/pwd"], capture_output=True, text=True, cwd="/proc/self/fd/0", stdin=os.open("/usr", os.O_RDONLY)).stdout
+print(before, looked(), where)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a call against it")
+def test_a_child_without_root_cannot_read_the_environment_of_the_daemon() -> None:
+    """SECURITY 10. A child can be started in a folder that is named by its descriptor all the same."""
+    told = subprocess.run([sys.executable, "-c", _DAEMON], capture_output=True, text=True, check=False)
+    assert told.stdout.split() == ["0", "1", "/usr"], told
 
 
 def _plant(folder: Path, name: str) -> Path:

@@ -16,8 +16,9 @@ import uvloop
 from tool_bench import PATH, alive, happens, until
 
 from palaver.errors import ToolFailed
+from palaver.tools import marks as marking
 from palaver.tools import processes
-from palaver.tools.processes import MARK, Ended, Found, Marks, end_marked, find_marked, run
+from palaver.tools.processes import MARK, Child, Ended, Found, Marks, end_marked, find_marked, run
 from palaver.wire.values import Stream
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -36,8 +37,9 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
     own: list[subprocess.Popen[bytes]] = []
     yield own
     for process in own:
+        process.kill()
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # each leads a group of its own
         process.wait()
 
 
@@ -148,18 +150,31 @@ def test_what_is_left_in_the_group_ends_with_the_call(loop: Run, tmp_path: Path)
     assert not alive(_numbers(tmp_path / "pid", 1)[0])
 
 
-def test_a_child_that_ignores_term_is_killed(loop: Run, tmp_path: Path) -> None:
-    line = f"trap '' TERM; echo $$ >{tmp_path}/pid; while :; do sleep 0.1; done"
+async def _ended_when_ready(line: str, printed: Printed) -> int | None:
+    """End a child once it has said `ready`."""
+    child = await Child.start(["/bin/bash", "-c", line], folder="/", env={"PATH": PATH}, sink=printed.take)
+    await happens(lambda: b"ready" in printed.data["stdout"])
+    await child.end(forced=False)
+    assert not alive(child.pid)
+    return child.status
+
+
+def test_a_child_that_ignores_term_is_killed(loop: Run) -> None:
     begun = time.monotonic()
-    assert loop(sh(line, timeout_s=0.5)) == Ended("timeout", None)
-    assert time.monotonic() - begun < 2.5
-    assert not alive(_numbers(tmp_path / "pid", 1)[0])
+    assert loop(_ended_when_ready("trap '' TERM; echo ready; while :; do sleep 0.1; done", Printed())) == -signal.SIGKILL
+    assert time.monotonic() - begun >= 1
 
 
 def test_a_child_gets_term_first_and_its_last_words_arrive(loop: Run) -> None:
     printed = Printed()
-    loop(sh("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done", printed, timeout_s=0.5))
+    assert loop(_ended_when_ready("trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done", printed)) == 5
     assert printed.data["stdout"] == b"ready\nbye\n"
+
+
+def test_a_child_that_takes_too_long_is_ended(loop: Run) -> None:
+    begun = time.monotonic()
+    assert loop(sh("sleep 60", timeout_s=0.1)) == Ended("timeout", None)
+    assert time.monotonic() - begun < 2.5
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM;"])
@@ -180,10 +195,28 @@ def test_a_cancel_ends_the_group_within_two_seconds_and_passes(loop: Run, tmp_pa
     assert not any(map(alive, _numbers(tmp_path / "pid", 3)))
 
 
+def test_a_second_cancel_ends_it_at_once(loop: Run) -> None:
+    async def cancelled() -> None:
+        printed = Printed()
+        task = asyncio.ensure_future(sh("trap '' TERM; echo $$; while :; do sleep 0.1; done", printed))
+        await happens(lambda: printed.data["stdout"].endswith(b"\n"))
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        begun = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - begun < 0.9
+        await happens(lambda: not alive(int(printed.data["stdout"])))
+
+    loop(cancelled())
+
+
 def test_a_cancel_before_the_program_has_started_leaves_none(loop: Run, tmp_path: Path) -> None:
     async def cancelled() -> None:
         for turns in range(6):
-            task = asyncio.ensure_future(sh(f"sleep 0.2; echo x >>{tmp_path}/ran"))
+            task = asyncio.ensure_future(sh(f"sleep 5; echo x >>{tmp_path}/ran"))
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
@@ -307,7 +340,9 @@ time.sleep(60)
 def test_a_nested_daemon_that_dropped_its_mark_survives(started: list[subprocess.Popen[bytes]]) -> None:
     """SECURITY 9: `palaver` drops a mark from its own environment, also from what the system shows of it."""
     marks = Marks(processes.new_secret(), "run1")
-    nested = subprocess.Popen([sys.executable, "-c", _NESTED], env={"PATH": PATH, MARK: marks.of("call_1")}, stdout=subprocess.PIPE)
+    nested = subprocess.Popen(
+        [sys.executable, "-c", _NESTED], env={"PATH": PATH, MARK: marks.of("call_1")}, stdout=subprocess.PIPE, start_new_session=True
+    )
     started.append(nested)
     assert nested.stdout is not None
     assert nested.stdout.readline() == b"up\n"
@@ -317,8 +352,20 @@ def test_a_nested_daemon_that_dropped_its_mark_survives(started: list[subprocess
     assert nested.poll() is None
 
 
+def test_a_number_that_was_given_out_again_is_not_signalled(started: list[subprocess.Popen[bytes]]) -> None:
+    """SECURITY 9: where there is no pidfd, the start time is compared."""
+    process = _marked(started, "mark")
+    found = Found(process.pid, "run", "call_1")
+    later = marking.ByStartTime(found, "then", lambda pid: "now")
+    later.send(signal.SIGKILL)
+    assert (later.gone(), process.poll()) == (True, None)
+    same = marking.ByStartTime(found, "then", lambda pid: "then")
+    same.send(signal.SIGKILL)
+    assert process.wait(5) == -signal.SIGKILL
+
+
 def test_the_lines_of_ps_are_read_with_their_start_times() -> None:
-    rows = processes.parse_rows(
+    rows = marking.parse_rows(
         "  501     1   501 Thu Nov 19 20:28:44 2026     /bin/sleep 60 HOME=/Users/me PALAVER_CALL=s.r.call_1 TERM=x\n  bad line\n"
     )
     assert [(row.pid, row.parent, row.uid, row.started) for row in rows] == [(501, 1, 501, "Thu Nov 19 20:28:44 2026")]

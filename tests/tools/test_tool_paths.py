@@ -108,6 +108,7 @@ def test_a_ref_of_an_artifact_is_a_path_too(bench: Bench) -> None:
     (data / "token").write_text("t")
     bench.hidden, bench.shown = (data,), (data / "artifacts",)
     assert _read(bench, "artifacts/turn_1/out.txt") == b"whole"
+    assert bench.describe("read_file", path="artifacts/turn_1/out.txt").title == "Read artifacts/turn_1/out.txt"
     for path in ("artifacts/../token", "artifacts/turn_1/../../token"):
         with pytest.raises(ToolFailed):
             _read(bench, path)

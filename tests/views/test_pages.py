@@ -15,7 +15,7 @@ from golden import cases, read_lines
 from palaver.errors import Invalid
 from palaver.views.pages import PageIndex, SavedIndex, page
 from palaver.views.transcript import Page, Transcript, from_page, show, to_page
-from palaver.wire.events import Recorded
+from palaver.wire.events import ModelOutputDiscarded, Notice, Recorded
 from random_logs import random_log
 from story import Story
 
@@ -157,6 +157,50 @@ def test_the_newest_page_has_all_of_the_open_turn() -> None:
         story.says(f"{n}")
     made = ask(indexed(story.recorded), story.recorded, limit=3)
     assert texts(made) == ["Count", *(str(n) for n in range(10))]
+
+
+def interrupted() -> Story:
+    """A turn that was interrupted, with the first words of the turn that comes."""
+    story = turns(3)
+    story.asks("Slowly")
+    story.says("Well")
+    story.cancel_asked(cause="superseded")
+    story.adds("Now", "turn_now")
+    story.ends("cancelled", cause="superseded")
+    return story
+
+
+def test_the_newest_page_has_the_first_words_of_the_turn_that_comes() -> None:
+    story = interrupted()
+    story.log(Notice(level="info", code="x", text="between the two"))
+    first = ask(indexed(story.recorded), story.recorded, limit=1)
+    story.starts("msg_9", turn="turn_now")
+    story.ends("cancelled")
+    live = from_page(first)
+    for recorded in story.recorded[first["as_of_seq"] :]:
+        show(live, recorded)
+    first_words, between = to_page(live)["entries"]
+    assert [block["kind"] for block in first_words["blocks"]] == ["text", "turn_end"]
+    assert between["message"] is None
+
+
+def test_a_turn_that_said_nothing_ends_in_its_first_words_on_the_page_before() -> None:
+    story = interrupted()
+    story.starts("msg_9", turn="turn_now")
+    said = story.opens()
+    story.delta(said, "No")
+    story.log(ModelOutputDiscarded(message_id=said.id))
+    story.ends("failed")
+    story.asks("Next")
+    check(story.recorded, 2)
+    index = indexed(story.recorded)
+    begun = index.events_of("turn_now")
+    assert begun is not None
+    cursor = str(begun[0])
+    made = ask(index, story.recorded, before=cursor, limit=1)
+    assert [block["kind"] for block in made["entries"][0]["blocks"]] == ["text", "turn_end"]
+    after = ask(index, story.recorded, after=cursor)
+    assert texts(after) == ["Next"] and len(after["entries"]) == 1
 
 
 def test_a_row_of_stored_messages_is_read_in_pieces() -> None:

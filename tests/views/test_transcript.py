@@ -8,14 +8,16 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import Golden, cases, pretty, read_lines, to_lines
+from golden import FOLDER, Golden, cases, pretty, read_lines, to_lines
 from golden_cases import CASES, FAMILY, written
 from palaver.views.transcript import OUTPUT_KEPT, Transcript, drop_provisional, from_page, show, show_tail, to_page
-from palaver.wire.events import ModelOutputCompleted, Recorded
+from palaver.wire.events import ModelOutputCompleted, ModelOutputDelta, ModelOutputDiscarded, PlanUpdated, Recorded
+from palaver.wire.values import Plan
 from random_logs import random_log
 from story import Story
 
@@ -45,14 +47,10 @@ def blocks(page: Any) -> list[Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_golden_session_is_what_its_story_says(name: str, golden: Golden) -> None:
     story = written(name)
-    golden.check(Path(cases_folder(name), "log.ndjson"), to_lines(story.recorded))
+    golden.check(FOLDER / name / "log.ndjson", to_lines(story.recorded))
     if any(recorded.seq == 0 for recorded in story.stream):
-        golden.check(Path(cases_folder(name), "tail.ndjson"), story.stream_lines())
-    golden.check(Path(cases_folder(name), "transcript.json"), pretty(to_page(fold(story.recorded))))
-
-
-def cases_folder(name: str) -> Path:
-    return Path(__file__).parent.parent.parent / "golden" / name
+        golden.check(FOLDER / name / "tail.ndjson", story.stream_lines())
+    golden.check(FOLDER / name / "transcript.json", pretty(to_page(fold(story.recorded))))
 
 
 @every_case
@@ -156,12 +154,30 @@ def test_a_discarded_message_leaves_nothing_and_its_late_result_changes_nothing(
     said = story.opens()
     call = story.calls(said, story.call(), run_by="backend")
     ask = story.wants(call)
-    from palaver.wire.events import ModelOutputDiscarded
-
     story.log(ModelOutputDiscarded(message_id=said.id))
     story.denies(ask, call, cause="cancelled")
     story.fails(call, "tool_interrupted", "Started over.")
     assert shown(story)["entries"] == before
+
+
+def test_a_plan_is_one_block_for_each_turn_and_keeps_its_latest_call() -> None:
+    story = Story()
+    for _ in range(2):
+        story.asks("Plan")
+        first, second = story.call("update_plan"), story.call("update_plan")
+        said = story.says("Planning.", calls=[first, second])
+        for call in (first, second):
+            story.calls(said, call, "ask")
+        for call in (first, second):
+            story.log(PlanUpdated(plan=Plan("p", "executing", (), text=call.id), run_by="daemon", tool_call_id=call.id))
+        page = json.loads(json.dumps(to_page(fold(story.recorded))))
+        story.returns(second)
+        story.fails(first, "tool_error", "Too late.")
+        assert parsed(fold(story.recorded[-2:], from_page(page))) == shown(story)
+        story.ends()
+    found = [block for block in blocks(shown(story)) if block["kind"] in ("plan", "tool")]
+    assert [(block["kind"], block["data"]["plan"]["text"]) for block in found] == [("plan", "call_2"), ("plan", "call_4")]
+    assert [(block["call"]["id"], block["call"]["state"]) for block in found] == [("call_2", "success"), ("call_4", "success")]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.integers(0, 5000)), max_size=12))
@@ -224,6 +240,30 @@ def test_a_piece_adds_only_what_lies_beyond() -> None:
     story.tail(said, part, 1, FAMILY[1:3])
     story.tail(said, part, 2, FAMILY[2:])
     assert received(story).provisional(said.id, part) == FAMILY[2:]
+
+
+@given(st.randoms(use_true_random=False))
+def test_whatever_pieces_come_a_reader_sees_a_beginning_of_the_text_and_confirms_only_the_log(random: Any) -> None:
+    """Promise 1, with a tail that overlaps, repeats, runs ahead and starts anew."""
+    events = random_log(random, 2).recorded
+    texts = dict[str, str]()
+    for recorded in events:
+        if isinstance(recorded.data, ModelOutputDelta):
+            texts[recorded.data.part_id] = texts.get(recorded.data.part_id, "") + recorded.data.text
+    plain, tailed = Transcript(), Transcript()
+    for recorded in events:
+        show(plain, recorded)
+        show(tailed, recorded)
+        assert parsed(tailed) == parsed(plain)
+        if random.random() < 0.1:
+            drop_provisional(tailed)
+        if isinstance(recorded.data, ModelOutputDelta):
+            whole = texts[recorded.data.part_id]
+            offset = random.randrange(len(whole) + 1)
+            piece = msgspec.structs.replace(recorded.data, offset=offset, text=whole[offset : random.randrange(offset, len(whole) + 1)])
+            show_tail(tailed, msgspec.structs.replace(recorded, seq=0, data=piece))
+            block = tailed.parts[f"{piece.message_id}/{piece.part_id}"]
+            assert whole.startswith(block["part"]["text"] + tailed.provisional(piece.message_id, piece.part_id))
 
 
 def test_a_piece_that_is_ahead_is_ignored_until_the_log_has_come() -> None:

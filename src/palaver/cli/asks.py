@@ -75,10 +75,10 @@ def prompt(item: Item, answers: dict[str, Any]) -> str:
     if item["kind"] != "question":
         return "\n".join([*(_option(number, option) for number, option in enumerate(_options(item), 1)), _keys(item)])
     question = _next_question(item, answers)
-    lines = [f"  {visible(question['header'])}: {visible(question['text'])}" if question["header"] else f"  {visible(question['text'])}"]
+    lines = _field(_inline(question["header"]) or "asked", question["text"])
     for number, option in enumerate(question["options"], 1):
-        says = f"  {visible(option['description'])}" if option.get("description") else ""
-        lines.append(f"  {number}  {visible(option['label'])}{says}")
+        says = f"  {_inline(option['description'])}" if option.get("description") else ""
+        lines.append(f"  {number}  {_inline(option['label'])}{says}")
         if option.get("preview"):
             lines += _field("preview", option["preview"])
     return "\n".join([*lines, f"  [{_how(question)}]  /agent lets the agent decide, /decline refuses"])
@@ -92,16 +92,22 @@ def answer(item: Item, line: str, answers: dict[str, Any]) -> Reply:
 
 def _heading(item: Item) -> str:
     data = item["data"]
-    where = f"  in {visible(item['session_title'])}" if item.get("session_title") else ""
+    where = f"  in {_inline(item['session_title'])}" if item.get("session_title") else ""
     if item["kind"] == "question":
         return f"a question{where}  ({item['id']})"
     call = data.get("tool_call")
-    what = visible(call["name"]) if call else item["kind"]
+    what = _inline(call["name"]) if call else item["kind"]
     subject = "" if item["kind"] == "approval" else f"{item['kind']}: "
-    return f"may it? {subject}{what} [{visible(data['kind'])}]{where}  ({item['id']})"
+    return f"may it? {subject}{what} [{_inline(data['kind'])}]{where}  ({item['id']})"
+
+
+def _inline(text: str) -> str:
+    """For what must not begin a line of its own: a name or a label that holds a line end could pass for the rest of the card."""
+    return visible(text).replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
 
 
 def _field(name: str, text: str) -> list[str]:
+    """Lines of the text stand deeper than the names of fields, so none of them can pass for one."""
     shown = visible(text).split("\n")
     if len(shown) == 1:
         return [f"  {name}: {shown[0]}"]
@@ -121,8 +127,8 @@ def _options(item: Item) -> list[dict[str, Any]]:
 
 def _option(number: int, option: dict[str, Any]) -> str:
     rule = option.get("rule")
-    stored = f"  remembers {visible(_rule(rule))}" if rule else ""
-    return f"  {number}  {visible(option['label'])}{stored}"
+    stored = f"  remembers {_inline(_rule(rule))}" if rule else ""
+    return f"  {number}  {_inline(option['label'])}{stored}"
 
 
 def _rule(rule: dict[str, Any]) -> str:
@@ -176,7 +182,7 @@ def _how(question: dict[str, Any]) -> str:
         how = "numbers, with commas between them" if question["multiple"] else "a number"
         how += " or words of your own" if question["free_text"] else ""
     if question.get("default") is not None:
-        return f"{how}; Enter for {visible(str(question['default']))}"
+        return f"{how}; Enter for {_inline(str(question['default']))}"
     return how if question.get("required") else f"{how}; Enter for none"
 
 

@@ -23,7 +23,8 @@ def attach(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_attach(args))
     except KeyboardInterrupt:
-        print()
+        if sys.stdout.isatty():
+            print()  # the prompt that comes next begins a line of its own
     return 0
 
 
@@ -43,7 +44,7 @@ async def _print_log(connection: Connection, session_id: str, after: int) -> Non
 
 
 async def _converse(connection: Connection, session: Session, after: int | None) -> None:
-    interactive = sys.stdin.isatty()
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
     screen = Screen(sys.stdout, sys.stdout)
     screen.say(Said("card", f"{one_line(session.get('title') or 'a new conversation')}  ({session['id']})"))
     if interactive:

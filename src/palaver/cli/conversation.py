@@ -26,7 +26,10 @@ ARMED_S = 0.4
 ASKING = ("approval_requested", "question_asked")
 _SETTLING = {"approval_granted": "approval_id", "approval_denied": "approval_id", "question_answered": "question_id"}
 
-HELP = "A line is sent as a message, also one that begins with > while something is asked. /cancel stops the turn, /quit or Ctrl-D leaves."
+HELP = (
+    "A line is sent as a message; while something is asked, begin it with >\n"
+    "/cancel stops the turn, /quit or Ctrl-D leaves; what runs goes on"
+)
 
 
 class Conversation:
@@ -96,8 +99,12 @@ class Conversation:
             return
         self._live = True
         known = await inbox(self._connection, self._session_id)
-        self._open = {item["id"]: item for item in known}
+        self._open = {item["id"]: {**item, "session_title": self._title_of(item)} for item in known}
         await self._mark()
+
+    def _title_of(self, item: asks.Item) -> str | None:
+        """Told where the ask comes from another session, one that this one started."""
+        return item.get("session_title") if item["session_id"] != self._session_id else None
 
     async def _mark(self) -> None:
         oldest = next(iter(self._open), None)

@@ -52,14 +52,14 @@ async def _sign_in_url(args: argparse.Namespace) -> str:
         path = "/"
         if args.session is not None:
             path = f"/s/{quote((await find_session(connection, args.session))['id'], safe='')}"
-        body = {"scope": args.scope.split(",")} if args.scope else {}
+        body = {"scope": args.scope} if args.scope else {}
         code = (await connection.request("POST", "/v1/codes", body)).body["code"]
         return f"{connection.url}{path}#code={quote(code, safe='')}"
 
 
 async def _new_token(args: argparse.Namespace) -> Any:
     async with await connect(args) as connection:
-        body = {"scope": args.scope.split(","), "name": args.name, "days": args.days}
+        body = {"scope": args.scope, "name": args.name, "days": args.days}
         given = {key: value for key, value in body.items() if value is not None}
         return (await connection.request("POST", "/v1/tokens", given)).body
 

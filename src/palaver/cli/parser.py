@@ -15,12 +15,26 @@ from palaver import __version__
 SHELLS = ("bash", "zsh", "fish")
 SCOPES = ("read", "prompt", "approve", "admin")
 MODES = ("plan", "ask", "edit", "auto")
+STATUSES = ("active", "waiting_approval", "failed", "completed", "canceled")
 DELIVERIES = ("auto", "queue", "steer", "interrupt")
 SESSION_HELP = "its id, the start or the end of it, or `last`"
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the examples' lines as they are written."""
+class Help(argparse.HelpFormatter):
+    """Fits paragraphs to the terminal; lines that are indented stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled: list[str] = []
+        paragraph: list[str] = []
+        for line in [*text.split("\n"), ""]:
+            if line and not line.startswith(" "):
+                paragraph.append(line)
+                continue
+            if paragraph:
+                filled += textwrap.wrap(" ".join(paragraph), width)
+                paragraph = []
+            filled.append(line)
+        return "\n".join(indent + line if line else "" for line in filled[:-1])
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -103,7 +117,7 @@ def _add_doors(command: Command) -> None:
 
 def _add_sessions(command: Command) -> None:
     sessions = command("sessions", "list the conversations, the latest first", example="palaver sessions --status waiting_approval")
-    sessions.add_argument("--status", choices=("active", "waiting_approval", "failed", "completed", "canceled"), help="only these")
+    sessions.add_argument("--status", choices=STATUSES, metavar="S", help=f"only those that are {', '.join(STATUSES)}")
     sessions.add_argument("--workspace", metavar="DIR", help="only those in this folder")
     sessions.add_argument("--limit", type=_count, default=50, metavar="N", help="at most so many (%(default)s)")
     _add_json(sessions, "print the API's answer")
@@ -116,7 +130,12 @@ def _add_sessions(command: Command) -> None:
     )
     send.add_argument("session", metavar="SESSION", help=SESSION_HELP)
     send.add_argument("text", metavar="TEXT", help="the message; - reads it from stdin")
-    send.add_argument("--delivery", choices=DELIVERIES, help="what to do when it is busy (default: the session's own)")
+    send.add_argument(
+        "--delivery",
+        choices=DELIVERIES,
+        metavar="D",
+        help=f"what to do when it is busy: {', '.join(DELIVERIES)} (default: the session's own)",
+    )
     _add_json(send, "print the API's answer")
 
 
@@ -142,10 +161,13 @@ def _add_conversation(command: Command) -> None:
         to be decided. Ctrl-C cancels the turn; a second one leaves at once.
 
         ends with:
-          0  completed            1  failed or interrupted            2  wrong usage
+          0  completed
+          1  failed or interrupted
+          2  wrong usage
           3  cancelled, also by --timeout
-          4  something must be answered and nobody is there (stdin is not a terminal): the inbox item is the last line
-             of stdout (of stderr with --json), and it stays open""",
+          4  something must be answered and nobody is there (stdin is no
+             terminal): the inbox item is the last line of stdout (with
+             --json of stderr), and it stays open""",
         example="palaver run 'run the command `make test`' --workspace ~/project --timeout 600",
     )
     run.add_argument("text", metavar="TEXT", help="the message; - reads it from stdin")

@@ -86,7 +86,7 @@ class Screen:
     def _line(self, said: Said) -> None:
         self._finish()
         text = said.text
-        if said.kind != "card" and self._notes.isatty():
+        if said.kind in ("note", "good") and self._notes.isatty():  # what failed, was asked or said is never shortened
             text = "\n".join(clip(line, width(self._notes)) for line in text.split("\n"))
         self._write(self._notes, self._paint(self._notes, Said(said.kind, text)) + "\n")
 

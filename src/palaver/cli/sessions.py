@@ -23,9 +23,9 @@ def list_sessions(args: argparse.Namespace) -> int:
     found, body = asyncio.run(_list(args))
     if args.json:
         print(msgspec.json.encode(body).decode())
-    elif not found:
-        print("There is no conversation yet. Begin one: palaver run 'hello'" if sys.stdout.isatty() else "", end="\n" * sys.stdout.isatty())
-    else:
+    elif not found and sys.stdout.isatty():
+        print("There is no conversation yet. Begin one: palaver run 'hello'")
+    elif found:
         header = ("id", "status", "title", "agent", "updated", "workspace")
         print_table(header, [_row(session) for session in found], widest=2)
     return 0

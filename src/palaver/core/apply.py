@@ -11,6 +11,7 @@ from palaver.core.state import (
     KEPT,
     Ask,
     Call,
+    CallState,
     Cancel,
     Item,
     Kept,
@@ -18,6 +19,7 @@ from palaver.core.state import (
     OpenOutput,
     OpenPart,
     Settled,
+    Standing,
     State,
     Stored,
     Turn,
@@ -25,13 +27,14 @@ from palaver.core.state import (
 )
 from palaver.wire import events as e
 from palaver.wire.commands import Accepted, Answered, Approved
-from palaver.wire.ids import AskId, CallId
-from palaver.wire.values import Cost, Delivered, Message, Refs, Rule, SessionInfo
+from palaver.wire.ids import AskId, CallId, MessageId
+from palaver.wire.values import Cost, Delivered, Message, Outcome, Refs, Rule, SessionInfo
 
 replace = msgspec.structs.replace
 K = TypeVar("K")
 V = TypeVar("V")
 
+_STANDINGS: dict[Outcome, Standing] = {"failed": "failed", "cancelled": "canceled"}
 _SETTABLE = {field.name: field for field in msgspec.structs.fields(SessionInfo)}
 
 
@@ -64,13 +67,11 @@ def _change(state: State, recorded: e.Recorded, event: e.AnyEvent) -> State:
             return _turn_completed(state, recorded, event)
         case e.ModelOutputStarted(message_id=message_id, step_id=step_id):
             return _turn(state, output=OpenOutput(message_id, step_id))
-        case e.ModelOutputCompleted(usage=usage):
-            if state.turn is None:
-                return state
-            spent = state.turn.usage.plus(usage) if usage else state.turn.usage
-            return _turn(state, output=None, usage=spent)
-        case e.ModelOutputDiscarded():
-            return _turn(state, output=None)
+        case e.ModelOutputCompleted(message=message, usage=usage):
+            state = _output_closed(state, message.id)
+            return _turn(state, usage=state.turn.usage.plus(usage)) if state.turn and usage else state
+        case e.ModelOutputDiscarded(message_id=message_id):
+            return _output_closed(state, message_id)
         case e.ToolCallStarted():
             return _call_started(state, event)
         case e.ToolCallRunning(tool_call_id=call_id):
@@ -151,9 +152,7 @@ def below(prefix: str, refs: Refs | None) -> Refs | None:
 
 def updated(info: SessionInfo, changes: Mapping[str, object]) -> SessionInfo:
     """The facts with some of them changed; names that this version does not know are skipped."""
-    known = {
-        name: msgspec.convert(value, _SETTABLE[name].type) for name, value in changes.items() if name in _SETTABLE
-    }
+    known = {name: msgspec.convert(value, _SETTABLE[name].type) for name, value in changes.items() if name in _SETTABLE}
     return replace(info, **known)
 
 
@@ -181,6 +180,7 @@ def _call(state: State, call_id: CallId, /, **changes: object) -> State:
 
 def _message_added(state: State, recorded: e.Recorded, event: e.MessageAdded) -> State:
     message, turn = event.message, state.turn
+    state = replace(state, queue=tuple(item for item in state.queue if item.message.id != message.id))
     refs = below("/message", event.refs)
     if recorded.turn_id is None:
         state = replace(state, stored=(*state.stored, Stored(message.id, event.scope)))
@@ -208,8 +208,10 @@ def _message_delivered(state: State, event: e.MessageDelivered) -> State:
     turn, waiting = state.turn, state.waiting.get(event.message_id)
     if turn is None:
         return state
-    narrow = turn.narrow or (waiting is not None and waiting.scope is not None)
-    state = replace(state, waiting=without(state.waiting, event.message_id))
+    scopes = [stored.scope for stored in state.stored if stored.id == event.message_id]
+    narrow = turn.narrow or any(scopes) or (waiting is not None and waiting.scope is not None)
+    stored = tuple(stored for stored in state.stored if stored.id != event.message_id)
+    state = replace(state, waiting=without(state.waiting, event.message_id), stored=stored)
     return _turn(state, message_ids=(*turn.message_ids, event.message_id), narrow=narrow)
 
 
@@ -222,9 +224,7 @@ def _queue_changed(state: State, recorded: e.Recorded, event: e.QueueChanged) ->
         if entry.message is not None:
             added = waiting.pop(entry.message_id, None) is not None
             refs = below(f"/items/{index}/message", event.refs)
-            item = Item(
-                entry.id, entry.turn_id, entry.delivery, entry.message, entry.paused, added, refs, entry.scope, entry.fingerprint
-            )
+            item = Item(entry.id, entry.turn_id, entry.delivery, entry.message, entry.paused, added, refs, entry.scope, entry.fingerprint)
             reply = Accepted(entry.message_id, entry.turn_id, "queued", entry.id)
             state = _remember(state, entry.message, reply, entry.fingerprint)
         elif old is not None:
@@ -285,8 +285,9 @@ def _turn_completed(state: State, recorded: e.Recorded, event: e.TurnCompleted) 
     last = LastTurn(turn.id, event.outcome, turn.message_ids, recorded.ts, event.error, turn.narrow)
     cost = event.cost if state.cost is None or event.cost is None else Cost(state.cost.amount + event.cost.amount, state.cost.currency)
     asks = {id: ask for id, ask in state.asks.items() if ask.turn_id != turn.id}
+    standing = _STANDINGS.get(event.outcome, "active")
     return replace(
-        state, turn=None, last_turn=last, usage=state.usage.plus(event.usage), cost=cost or state.cost, asks=asks, standing="active"
+        state, turn=None, last_turn=last, usage=state.usage.plus(event.usage), cost=cost or state.cost, asks=asks, standing=standing
     )
 
 
@@ -305,6 +306,11 @@ def _output_grew(state: State, event: e.ModelOutputDelta) -> State:
     return _turn(state, output=OpenOutput(output.id, output.step_id, parts))
 
 
+def _output_closed(state: State, message_id: MessageId) -> State:
+    output = state.turn.output if state.turn else None
+    return _turn(state, output=None) if output is not None and output.id == message_id else state
+
+
 # --- calls and asks -----------------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +318,8 @@ def _call_started(state: State, event: e.ToolCallStarted) -> State:
     if state.turn is None:
         return state
     refs = below("/tool_call/input", event.refs)
-    call = Call(event.tool_call, event.kind, "approved", event.message_id, event.step_id, event.run_by, refs)
+    began: CallState = "awaiting_approval" if event.waits else "approved"
+    call = Call(event.tool_call, event.kind, began, event.message_id, event.step_id, event.run_by, refs)
     return _turn(state, calls={**state.turn.calls, call.tool_call.id: call}, tool_calls=state.turn.tool_calls + 1)
 
 

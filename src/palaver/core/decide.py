@@ -39,7 +39,8 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
         case c.BeginStep():
             return _begin_step(state, command)
         case c.BeginOutput(turn_id=turn_id, message_id=message_id, step_id=step_id):
-            _going_on(state, turn_id)
+            if (output := _going_on(state, turn_id).output) is not None:
+                raise Refused("message_open", f"The message {output.id} is still open. Complete or discard it first.")
             return _events(turn_id, e.ModelOutputStarted(message_id=message_id, step_id=step_id))
         case c.CompleteOutput():
             return _complete_output(state, command)
@@ -50,8 +51,8 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
         case c.AskAgain():
             return _ask_again(state, command)
         case c.BeginCall(turn_id=turn_id, tool_call_id=call_id):
-            _going_on(state, turn_id)
-            if call_id not in state.next_calls():
+            call = _going_on(state, turn_id).calls.get(call_id)
+            if call is None or call.state != "approved" or call_id not in state.next_calls():
                 raise Refused("not_next", f"The call {call_id} may not begin now.")
             return _events(turn_id, e.ToolCallRunning(tool_call_id=call_id))
         case c.CompleteCall():
@@ -72,6 +73,8 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
             return Decision(ending.cancelled(state, turn, command))
         case c.ParkTurn(turn_id=turn_id):
             _going_on(state, turn_id)
+            if not state.only_waits:
+                raise Refused("not_waiting", f"The turn {turn_id} waits for nobody: nothing would let it go on.")
             return _events(turn_id, e.TurnParked(waiting=tuple(state.asks)))
         case c.CancelTurn():
             return _cancel_turn(state, command)
@@ -142,18 +145,25 @@ def _add_message(state: State, command: c.AddMessage) -> Decision:
             [_added(command.turn_id, command), of(command.turn_id, ending.started(state, "user", ids))],
             c.Accepted(message.id, command.turn_id, "started"),
         )
-    delivery = state.created.delivery if command.delivery == "auto" and not turn.ending else command.delivery
-    if delivery == "queue":
+    if _delivery(state, turn, command) == "queue":
         item = queue.new_item(state, command)
-        return Decision([queue.changed(state, (*state.queue, item), new=(item.id,))], c.Accepted(message.id, item.turn_id, "queued", item.id))
+        queued = queue.changed(state, (*state.queue, item), new=(item.id,))
+        return Decision([queued], c.Accepted(message.id, item.turn_id, "queued", item.id))
     if turn.ending:
         coming = state.coming or command.turn_id
         return Decision([_added(coming, command, "interrupt")], c.Accepted(message.id, coming, "interrupting"))
-    if delivery == "steer" and state.created.capabilities.steer:
+    if _delivery(state, turn, command) == "steer" and state.created.capabilities.steer:
         return Decision([_added(turn.id, command, "steer")], c.Accepted(message.id, turn.id, "steered"))
     # interrupt; and a backend that cannot be steered is stopped and goes on with the message
-    stop = _cancelled(state, turn, e.TurnCancelRequested(by=_name(command), cause="superseded", keep_queue=True))
+    stop = ending.superseded(state, turn, _name(command))
     return Decision([*stop, _added(command.turn_id, command, "interrupt")], c.Accepted(message.id, command.turn_id, "interrupting"))
+
+
+def _delivery(state: State, turn: Turn, command: c.AddMessage) -> str:
+    """`auto` is the session's own, and `queue` where that says nothing; of a turn that is ending every `auto` joins the coming one."""
+    if command.delivery != "auto" or turn.ending:
+        return command.delivery
+    return "queue" if state.created.delivery == "auto" else state.created.delivery
 
 
 def _name(command: c.AddMessage) -> str:
@@ -171,9 +181,7 @@ def _added(turn_id: TurnId | None, command: c.AddMessage, delivery: str | None =
     return Happened(turn_id, added)
 
 
-def _queue(
-    state: State, command: c.EditItem | c.RemoveItem | c.PromoteItem | c.PauseQueue | c.ResumeQueue
-) -> Decision:
+def _queue(state: State, command: c.EditItem | c.RemoveItem | c.PromoteItem | c.PauseQueue | c.ResumeQueue) -> Decision:
     match command:
         case c.EditItem():
             return Decision(queue.edited(state, command))
@@ -182,9 +190,8 @@ def _queue(
             return Decision([queue.changed(state, tuple(item for item in state.queue if item.id != item_id))])
         case c.PromoteItem():
             return Decision(*queue.promoted(state, command))
-        case c.PauseQueue(reason=reason):
-            paused = tuple(msgspec.structs.replace(item, paused=True) for item in state.queue)
-            return Decision([] if paused == state.queue else [queue.changed(state, paused, reason=reason)])
+        case c.PauseQueue():
+            return Decision(queue.paused(state, command))
         case c.ResumeQueue():
             return Decision(queue.resumed(state))
         case _:
@@ -195,22 +202,20 @@ def _queue(
 
 
 def _cancel_turn(state: State, command: c.CancelTurn) -> Decision:
+    _open(state)
     turn = state.turn
     if turn is None or command.turn_id not in (None, turn.id):
         return Decision([], c.Cancelling(None))
     if turn.ending:  # a second cancel: what waits for the end waits on, as paused items
-        return Decision(queue.held(state, command.fresh, "cancelled", ("coming", "steer"), everything=True), c.Cancelling(turn.id))
+        held = queue.held(state, command.fresh, "cancelled", ("coming", "steer"), everything=True)
+        emptied = [queue.changed(state, ())] if not command.keep_queue and (held or state.queue) else []
+        return Decision([*held, *emptied], c.Cancelling(turn.id))
     request = e.TurnCancelRequested(by=command.by, cause=command.cause, keep_queue=command.keep_queue)
-    stop = _cancelled(state, turn, request)
-    if state.queue and command.cause == "user_cancel":
-        kept = tuple(msgspec.structs.replace(item, paused=True) for item in state.queue) if command.keep_queue else ()
-        if kept != state.queue:
-            stop.append(queue.changed(state, kept, reason="cancelled" if kept else None))
+    stop = [Happened(turn.id, request), *ending.asks_closed(state, turn, request.by)]
+    kept = tuple(msgspec.structs.replace(item, paused=True) for item in state.queue) if command.keep_queue else ()
+    if kept != state.queue:
+        stop.append(queue.changed(state, kept, reason="cancelled"))
     return Decision(stop, c.Cancelling(turn.id))
-
-
-def _cancelled(state: State, turn: Turn, request: e.TurnCancelRequested) -> list[Happened]:
-    return [Happened(turn.id, request), *ending.asks_closed(state, turn, request.by)]
 
 
 def _retry_turn(state: State, command: c.RetryTurn) -> Decision:
@@ -226,11 +231,11 @@ def _retry_turn(state: State, command: c.RetryTurn) -> Decision:
 
 def _begin_step(state: State, command: c.BeginStep) -> Decision:
     turn = _going_on(state, command.turn_id)
-    read = [
-        e.MessageDelivered(message_id=id, turn_id=turn.id, step_id=command.step_id)
-        for id, waits in state.waiting.items()
-        if waits.joins == "steer"
-    ]
+    if any(call.run_by == "daemon" for call in turn.calls.values()):
+        raise Refused("calls_open", "Calls of the step before have no result yet. Wait for them.")
+    steers = [id for id, waits in state.waiting.items() if waits.joins == "steer"]
+    along = [stored.id for stored in state.stored] if steers else []
+    read = [e.MessageDelivered(message_id=id, turn_id=turn.id, step_id=command.step_id) for id in (*along, *steers)]
     return _events(turn.id, *read, e.StepStarted(step_id=command.step_id, index=turn.steps))
 
 
@@ -238,15 +243,20 @@ def _add_text(state: State, command: c.AddText) -> Decision:
     output = state.turn.output if state.turn else None
     if output is None or output.id != command.message_id:
         return Decision([])  # too late changes nothing
+    known = next((part.chars for part in output.parts if part.id == command.part_id), 0)
+    offset, text = _beyond(known, command.offset, command.text)
+    if not text and command.data is None:
+        return Decision([])
     delta = e.ModelOutputDelta(
-        message_id=command.message_id,
-        part_id=command.part_id,
-        kind=command.kind,
-        offset=command.offset,
-        text=command.text,
-        data=command.data,
+        message_id=command.message_id, part_id=command.part_id, kind=command.kind, offset=offset, text=text, data=command.data
     )
     return _events(command.turn_id, delta)
+
+
+def _beyond(known: int, offset: int, text: str) -> tuple[int, str]:
+    """The piece without what the log has already: after a failed write the same text may be flushed twice."""
+    had = max(0, known - offset)
+    return offset + had, text[had:]
 
 
 def _complete_output(state: State, command: c.CompleteOutput) -> Decision:
@@ -276,6 +286,7 @@ def _started(call: c.NewCall) -> e.ToolCallStarted:
         run_by=call.run_by,
         message_id=call.message_id,
         step_id=call.step_id,
+        waits=call.approval is not None or call.inquiry is not None or call.error is not None,
         refs=under("/tool_call/input", call.refs),
     )
 
@@ -320,18 +331,20 @@ def _ask_again(state: State, command: c.AskAgain) -> Decision:
 
 
 def _add_output(state: State, command: c.AddOutput) -> Decision:
-    if state.turn is None or command.tool_call_id not in state.turn.calls:
+    call = state.turn.calls.get(command.tool_call_id) if state.turn else None
+    if call is None:
         return Decision([])
-    delta = e.ToolOutputDelta(
-        tool_call_id=command.tool_call_id, stream=command.stream, offset=command.offset, text=command.text
-    )
+    offset, text = _beyond(call.chars.get(command.stream, 0), command.offset, command.text)
+    if not text:
+        return Decision([])
+    delta = e.ToolOutputDelta(tool_call_id=command.tool_call_id, stream=command.stream, offset=offset, text=text)
     return _events(command.turn_id, delta)
 
 
 def _complete_call(state: State, command: c.CompleteCall) -> Decision:
     turn = state.turn
     call = turn.calls.get(command.result.id) if turn else None
-    if turn is None or call is None or turn.ending and call.state != "running":
+    if turn is None or call is None or (turn.ending and call.state != "running"):
         return Decision([])
     completed = e.ToolCallCompleted(
         tool_call=CallRef(call.tool_call.id, call.tool_call.name),
@@ -339,7 +352,8 @@ def _complete_call(state: State, command: c.CompleteCall) -> Decision:
         duration_ms=command.duration_ms,
         refs=under("/tool_result", command.refs),
     )
-    return _events(turn.id, completed)
+    moot = ending.asks_closed(state, turn, "palaver", of_call=call)  # a backend may go on without its answer
+    return Decision([*moot, of(turn.id, completed)])
 
 
 # --- asking -------------------------------------------------------------------------------------------------------------------
@@ -365,7 +379,8 @@ def choose(asked: e.ApprovalRequested, command: c.AnswerApproval) -> Option | No
             raise Invalid(f"There is no option {command.option_id!r} here. Use one of: {ids}.", path="option_id")
         return found
     order = ("once", "session", "workspace")
-    wide = [option for option in asked.options if option.action == command.action and order.index(option.scope) >= order.index(command.scope)]
+    least = order.index(command.scope)
+    wide = [option for option in asked.options if option.action == command.action and order.index(option.scope) >= least]
     if not wide and command.action == "approve" and command.scope != "once":
         raise Invalid(f"This approval cannot be given for the {command.scope}. Approve it once.", path="scope")
     return min(wide, key=lambda option: order.index(option.scope), default=None)
@@ -403,7 +418,8 @@ def _answer_approval(state: State, command: c.AnswerApproval) -> Decision:
         option_id=option.id if option else None,
         client_answer_id=command.client_answer_id,
     )
-    answered = [denied(call.id, call.name, "tool_denied", _why(command))] if call else []
+    open_calls = state.turn.calls if state.turn else {}
+    answered = [denied(call.id, call.name, "tool_denied", _why(command))] if call and call.id in open_calls else []
     return Decision([of(ask.turn_id, deny), *(of(ask.turn_id, event) for event in answered)], reply)
 
 

@@ -32,15 +32,20 @@ def item_started(state: State, item: Item, rest: tuple[Item, ...]) -> list[Happe
     """A queue item's own turn; messages that were only stored come along."""
     ids = (*(stored.id for stored in state.stored), item.message.id)
     start = started(state, "queue", ids, scope=item.scope)
-    message = [] if item.added else [of(item.turn_id, queue.added(item, None))]
-    return [queue.changed(state, rest), *message, of(item.turn_id, start)]
+    return [*queue.taken_out(state, item, rest, item.turn_id, None), of(item.turn_id, start)]
 
 
-def asks_closed(state: State, turn: Turn, by: str) -> list[Happened]:
-    """The open asks of a turn that goes no further. Their calls get results at the end, with all the others."""
+def superseded(state: State, turn: Turn, by: str) -> list[Happened]:
+    """The cancel that an interrupt brings with it; the queue stays as it is."""
+    request = e.TurnCancelRequested(by=by, cause="superseded", keep_queue=True)
+    return [of(turn.id, request), *asks_closed(state, turn, by)]
+
+
+def asks_closed(state: State, turn: Turn, by: str, *, of_call: Call | None = None) -> list[Happened]:
+    """The open asks of a turn that goes no further, or of one call. Their calls get results at the end, with all the others."""
     closed: list[Happened] = []
     for ask in state.asks.values():
-        if ask.turn_id != turn.id:
+        if ask.turn_id != turn.id or (of_call is not None and ask.call_id != of_call.tool_call.id):
             continue
         if ask.approval is not None:
             call = ask.approval.tool_call
@@ -53,10 +58,12 @@ def asks_closed(state: State, turn: Turn, by: str) -> list[Happened]:
 
 def finish(state: State, turn: Turn, command: c.FinishTurn) -> list[Happened]:
     """A turn that ends by itself, fails, or is found dead."""
-    by = "palaver"
-    events = [*_left_open(turn, command.at, command.cause), *asks_closed(state, turn, by), of(turn.id, _completed(turn, command))]
-    if command.outcome == "failed":
-        error = command.error or ErrorInfo("failed", "The turn failed.")
+    error = command.error
+    if error is None and command.outcome == "failed":
+        error = ErrorInfo("failed", "The turn failed.")
+    completed = of(turn.id, _completed(turn, command, error))
+    events = [*asks_closed(state, turn, "palaver"), *_left_open(turn, command.at, command.cause), completed]
+    if error is not None and command.outcome == "failed":
         events.append(of(turn.id, e.SessionFailed(turn_id=turn.id, error=error)))
     return events + _next(_after(state, events), command.outcome, command.fresh)
 
@@ -74,20 +81,21 @@ def cancelled(state: State, turn: Turn, command: c.EndCancelled) -> list[Happene
         cost=command.cost,
     )
     events = [
-        *_left_open(turn, command.at, cause),
         *asks_closed(state, turn, turn.cancel.by),
+        *_left_open(turn, command.at, command.cause or cause),
         of(turn.id, completed),
         of(turn.id, e.SessionCanceled(turn_id=turn.id, by=turn.cancel.by)),
     ]
-    return events + _next(_after(state, events), "superseded" if cause == "superseded" else "cancelled", command.fresh)
+    ended = "interrupted" if command.cause else "superseded" if cause == "superseded" else "cancelled"
+    return events + _next(_after(state, events), ended, command.fresh)
 
 
-def _completed(turn: Turn, command: c.FinishTurn) -> e.TurnCompleted:
+def _completed(turn: Turn, command: c.FinishTurn, error: ErrorInfo | None) -> e.TurnCompleted:
     return e.TurnCompleted(
         outcome=command.outcome,
         stop_reason=command.stop_reason,
         cause=command.cause,
-        error=command.error,
+        error=error,
         usage=turn.usage,
         cost=command.cost,
         duration_ms=command.duration_ms,

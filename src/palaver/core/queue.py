@@ -113,15 +113,24 @@ def promoted(state: State, command: c.PromoteItem) -> tuple[list[Happened], c.Ac
     turn = state.turn
     if turn is None:
         return ending.item_started(state, item, rest), c.Accepted(item.message.id, item.turn_id, "started", item.id)
-    if turn.ending:
-        turn_id, delivery = state.coming or command.turn_id, "interrupt"
-        reply = c.Accepted(item.message.id, turn_id, "interrupting", item.id)
-    else:
-        turn_id, delivery = turn.id, "steer"
-        reply = c.Accepted(item.message.id, turn_id, "steered", item.id)
-    if item.added:
-        return [changed(state, rest, steered=(item.message.id,), turn_id=turn_id)], reply
-    return [changed(state, rest), of(turn_id, added(item, delivery))], reply
+    if not turn.ending and state.created.capabilities.steer:
+        return taken_out(state, item, rest, turn.id, "steer"), c.Accepted(item.message.id, turn.id, "steered", item.id)
+    # the coming turn; a backend that cannot be steered is stopped and goes on with the message
+    stop = [] if turn.ending else ending.superseded(state, turn, command.by)
+    turn_id = state.coming or command.turn_id
+    reply = c.Accepted(item.message.id, turn_id, "interrupting", item.id)
+    return [*stop, *taken_out(state, item, rest, turn_id, "interrupt")], reply
+
+
+def taken_out(state: State, item: Item, rest: tuple[Item, ...], turn_id: TurnId, delivery: str | None) -> list[Happened]:
+    """An item leaves the queue for a turn that reads it. Wherever a crash cuts these events short, its message is kept."""
+    if not item.added:
+        return [of(turn_id, added(item, delivery)), changed(state, rest)]
+    left = changed(state, rest, steered=(item.message.id,), turn_id=turn_id)
+    if find(state, item.id).scope == item.scope:
+        return [left]
+    narrowed = tuple(item if other.id == item.id else other for other in state.queue)
+    return [changed(state, narrowed), left]
 
 
 def added(item: Item, delivery: str | None) -> e.MessageAdded:
@@ -134,18 +143,21 @@ def added(item: Item, delivery: str | None) -> e.MessageAdded:
     )
 
 
+def paused(state: State, command: c.PauseQueue) -> list[Happened]:
+    if state.turn is None and command.fresh is not None:
+        return held(state, command.fresh, command.reason, ("coming", "steer"), everything=True)
+    items = tuple(replace(item, paused=True) for item in state.queue)
+    return [] if items == state.queue else [changed(state, items, reason=command.reason)]
+
+
 def resumed(state: State) -> list[Happened]:
     items = tuple(replace(item, paused=False) for item in state.queue)
-    if items == state.queue:
-        return []
-    if state.turn is None:
+    if state.turn is None and items:
         return ending.item_started(state, items[0], items[1:])
-    return [changed(state, items)]
+    return [] if items == state.queue else [changed(state, items)]
 
 
-def held(
-    state: State, fresh: str, reason: str, joins: Collection[str], *, everything: bool
-) -> list[Happened]:
+def held(state: State, fresh: str, reason: str, joins: Collection[str], *, everything: bool) -> list[Happened]:
     """Messages that their turn did not read become the first items, paused; with `everything` those that are there pause too."""
     unread = [waits for waits in state.waiting.values() if waits.joins in joins]
     kept = tuple(replace(item, paused=True) for item in state.queue) if everything else state.queue

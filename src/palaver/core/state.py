@@ -183,12 +183,15 @@ class Kept(Fold, frozen=True):
     fingerprint: str | None = None
 
 
+Standing = Literal["active", "failed", "canceled"]
+
+
 class State(Fold, frozen=True):
     seq: int = 0
     updated_at: str = ""
     info: SessionInfo | None = None
     closed: bool = False
-    standing: Literal["active", "failed", "canceled"] = "active"
+    standing: Standing = "active"
     """What the last turn's end left; `status` says more."""
     turn: Turn | None = None
     last_turn: LastTurn | None = None
@@ -244,7 +247,8 @@ class State(Fold, frozen=True):
         turn = self.turn
         if turn is None or turn.ending or turn.output is not None or not self.asks:
             return False
-        return all(call.state != "running" for call in turn.calls.values())
+        # a call whose ask is gone, or was never written, is one that nothing would let go on
+        return all(call.state == "approved" or (call.state != "running" and call.ask in self.asks) for call in turn.calls.values())
 
     def next_calls(self) -> Iterator[CallId]:
         """The calls that run or may begin now: a read waits for the non-reads before it, everything else for all before it."""

@@ -416,6 +416,7 @@ class Hub:
         ask = session.safe.asks.get(ask_id)
         if answer.input is not msgspec.UNSET and answer.input is not None:
             command = await self._with_input(session, ask, command, answer.input)
+        self.sessions.reached("answer.begun")
         written = await self._grant(session, ask, command)
         try:
             reply = await session.send(command)
@@ -423,6 +424,7 @@ class Hub:
             if written is not None:
                 await written[0].remove_rule(written[1], actor.name)
             raise
+        self.sessions.reached("answer.logged")
         await self._settle_siblings(session, written[0] if written else None)
         return _settled(session, ask_id, reply)
 
@@ -451,6 +453,7 @@ class Hub:
         workspace = await self.workspaces.get(session.safe.created.workspace_path)
         rule = await workspace.add_rule(option.rule, command.by, command.approval_id)
         assert rule.id is not None
+        self.sessions.reached("answer.granted")
         return workspace, rule.id
 
     async def _settle_siblings(self, session: Session, workspace: Workspace | None) -> None:
@@ -466,6 +469,7 @@ class Hub:
         async with self.sessions.using(await self._session_of("question", question_id)) as session:
             ask = session.safe.asks.get(AskId(question_id))
             now = self.clock.now()
+            self.sessions.reached("answer.begun")
             if ask is None or ask.question is None:
                 empty = c.AnswerQuestion(
                     question_id=AskId(question_id),
@@ -491,6 +495,7 @@ class Hub:
                         client_answer_id=answer.client_answer_id,
                     )
                 )
+            self.sessions.reached("answer.logged")
             return _settled(session, AskId(question_id), reply)
 
     # --- rules --------------------------------------------------------------------------------------------------------------

@@ -376,9 +376,9 @@ class Session:
     def _trim_tail(self, event: e.AnyEvent) -> None:
         match event:
             case e.ModelOutputDelta(message_id=message_id, part_id=part_id, offset=offset, text=text):
-                self._tail.confirm((message_id, part_id), offset + len(text))
+                self._flushed((message_id, part_id), offset + len(text))
             case e.ToolOutputDelta(tool_call_id=call_id, stream=stream, offset=offset, text=text):
-                self._tail.confirm((call_id, stream), offset + len(text))
+                self._flushed((call_id, stream), offset + len(text))
             case e.ModelOutputCompleted(message=message):
                 self._tail.close(message.id)
             case e.ModelOutputDiscarded(message_id=message_id):
@@ -387,6 +387,11 @@ class Session:
                 self._tail.close(call.id)
             case e.TurnCompleted():
                 self._tail.clear()
+
+    def _flushed(self, key: Key, offset: int) -> None:
+        self._tail.confirm(key, offset)
+        if self._tail.left(key):
+            self.around.reached("tail.left")
 
     # --- readers ------------------------------------------------------------------------------------------------------------
 

@@ -98,6 +98,11 @@ class Tail:
         if buffer is not None and offset > buffer.safe:
             buffer.confirm(offset)
 
+    def left(self, key: Key) -> bool:
+        """Whether there is text of this part, or stream, beyond what the disk has."""
+        buffer = self._buffers.get(key)
+        return buffer is not None and buffer.end > buffer.safe
+
     def unconfirmed(self) -> None:
         """What was on its way did not arrive."""
         for buffer in self._buffers.values():

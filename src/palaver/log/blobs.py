@@ -20,8 +20,9 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from palaver.errors import Refused, ToolFailed
-from palaver.log.disk import Disk, disk_failed, in_thread, make_folders, read_file, replace_file
+from palaver.log.disk import Disk, disk_failed, make_folders, read_file, replace_file
 from palaver.log.folders import DataFolder
+from palaver.log.threads import in_thread
 
 GROWING_LIMIT = 64 * 1024 * 1024
 NAME_BYTES = 120
@@ -85,11 +86,11 @@ class Blobs:
 
     async def read_blob(self, session_id: str, ref: str) -> bytes:
         """The whole file. Raises as `open_blob`."""
-        return await asyncio.to_thread(self._read, session_id, ref)
+        return await in_thread(partial(self._read, session_id, ref))
 
     async def list_blobs(self, session_id: str, place: str) -> list[tuple[str, int]]:
-        """Each ref in `place` with its size, by name."""
-        return await asyncio.to_thread(self._list, session_id, place)
+        """Each ref in `place` ("attachments", "artifacts", "artifacts/<turn_id>") with its size, by name."""
+        return await in_thread(partial(self._list, session_id, place))
 
     async def copy(self, session_id: str, ref: str, to_session: str) -> None:
         """Give another session the same file under the same `ref`: a second name where the disk can do that, else a copy."""
@@ -117,11 +118,9 @@ class Blobs:
             return file.read()
 
     def _list(self, session_id: str, place: str) -> list[tuple[str, int]]:
-        try:
-            entries = sorted(os.scandir(self._folder.session_folder(session_id) / place), key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return []
-        return [(f"{place}/{entry.name}", entry.stat().st_size) for entry in entries if entry.is_file(follow_symlinks=False)]
+        session = self._folder.session_folder(session_id)
+        files = sorted(path for path in (session / place).rglob("*") if path.is_file() and not path.is_symlink())
+        return [(path.relative_to(session).as_posix(), path.stat().st_size) for path in files]
 
     def _copy(self, source: Path, session: Path, ref: str) -> None:
         place, _, name = ref.rpartition("/")

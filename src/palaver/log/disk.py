@@ -6,21 +6,18 @@ after `sync`, a new or renamed entry only after `sync_folder` of the folder that
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from palaver.errors import DiskFailed
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-
-T = TypeVar("T")
 
 
 def nothing(point: str) -> None:
@@ -92,7 +89,7 @@ class Disk:
 
     def link(self, source: Path, target: Path) -> None:
         """A second name for the same bytes. Raises `FileExistsError`."""
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target)
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)
@@ -105,10 +102,8 @@ def make_folders(disk: Disk, path: Path) -> None:
     """Make a folder and its missing parents; each new name is on the medium when this returns."""
     if not path.is_dir():
         make_folders(disk, path.parent)
-        try:
+        with suppress(FileExistsError):  # someone made it meanwhile
             disk.make_folder(path)
-        except FileExistsError:
-            pass  # someone made it meanwhile: it is there, which is all that is asked
         disk.sync_folder(path.parent)
 
 
@@ -119,10 +114,8 @@ def replace_file(disk: Disk, path: Path, data: bytes, *, durable: bool = True, r
     path must not overlap. `reached` hears of `<stem>.written` and `<stem>.renamed`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
-    try:
+    with suppress(FileNotFoundError):  # only a crash leaves one
         disk.unlink(temporary)
-    except FileNotFoundError:
-        pass  # as usual: only a crash leaves one
     fd = disk.create(temporary)
     try:
         disk.write_at(fd, data, 0)
@@ -144,15 +137,6 @@ def read_file(disk: Disk, path: Path) -> bytes:
         return disk.read_at(fd, disk.size(fd), 0)
     finally:
         disk.close(fd)
-
-
-async def in_thread(job: Callable[[], T]) -> T:
-    """Run `job` in a thread. A caller that is cancelled leaves when the thread has ended, so what it cleans up is not in use."""
-    running = asyncio.get_running_loop().run_in_executor(None, job)
-    try:
-        return await asyncio.shield(running)
-    finally:
-        await asyncio.wait((running,))
 
 
 def disk_failed(what: str, error: OSError) -> DiskFailed:

@@ -20,12 +20,13 @@ from palaver.log.disk import Disk, disk_failed, nothing, replace_file
 from palaver.log.group import OpenLog, Writers
 from palaver.log.lines import Entry, find_line, read_lines
 from palaver.log.repair import CHECKPOINT_NAME, make_ready
+from palaver.log.threads import in_thread
 
 _KEY = re.compile(r"(sessions|workspaces)/[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class FileLog:
-    """Implements `Log`, from one event loop.
+    """Implements `Log`, from one event loop. Every call but `open` and `close` is for a log that is open.
 
     `reached` hears, from a thread, of each point between two effects on the disk: `log.written`, `log.synced`, `checkpoint.written`,
     `checkpoint.renamed`.
@@ -46,7 +47,7 @@ class FileLog:
         async with self._one_at_a_time(key):
             await self._let_go(key)
             try:
-                ready = await asyncio.to_thread(make_ready, self._disk, self._root / key, create=create)
+                ready = await in_thread(partial(make_ready, self._disk, self._root / key, create=create))
             except FileNotFoundError as error:
                 raise Refused("not_found", f"There is no log {key!r}.") from error
             except OSError as error:

@@ -12,11 +12,13 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from palaver.errors import Refused
 from palaver.log.disk import FILE_MODE, FOLDER_MODE, Disk, disk_failed, make_folders, nothing, read_file, replace_file
+from palaver.log.threads import in_thread
 
 _TRASH = ".trash-"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -51,6 +53,19 @@ class Lock:
         os.close(self._fd)
 
 
+def _locked(fd: int) -> bool:
+    """Take the lock and write our pid into the file; False and closed while someone else has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return False
+    os.fchmod(fd, FILE_MODE)
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return True
+
+
 class DataFolder:
     """`<data>` as `DESIGN.md` 4 lays it out. Markers and session files are used from one event loop.
 
@@ -79,17 +94,17 @@ class DataFolder:
             raise disk_failed(f"The data folder {self.root} could not be made ready", error) from error
 
     def lock(self) -> Lock | None:
-        """The only lock on this folder, or None while another process has it: `holder` is its pid. Raises `OSError`."""
-        fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        """The only lock on this folder, or None while another process has it: `holder` is its pid. Raises `DiskFailed`."""
+        path = self.root / "lock"
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        os.fchmod(fd, FILE_MODE)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        return Lock(fd)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+            try:
+                return Lock(fd) if _locked(fd) else None
+            except BaseException:
+                os.close(fd)
+                raise
+        except OSError as error:
+            raise disk_failed(f"{path} could not be locked", error) from error
 
     def holder(self) -> int | None:
         """The pid that the lock names. It means something only while `lock` gives None; None: its process is just starting or ending."""
@@ -126,7 +141,7 @@ class DataFolder:
             # made here and not in the thread, so that a `clear_open` that comes later cannot overtake it
             if not path.exists():
                 self._disk.close(self._disk.create(path))
-            await asyncio.to_thread(self._disk.sync_folder, self._open)
+            await in_thread(partial(self._disk.sync_folder, self._open))
         except OSError as error:
             self._marked.pop(session_id, None)
             raise disk_failed(f"{session_id} could not be marked as open", error) from error
@@ -163,7 +178,7 @@ class DataFolder:
         """Take the folder to a name that no start reads: gone for good when this returns. `empty_trash` then gives back its room."""
         folder = self.session_folder(session_id)
         try:
-            await asyncio.to_thread(self._rename_away, folder)
+            await in_thread(partial(self._rename_away, folder))
         except FileNotFoundError as error:
             raise Refused("not_found", f"There is no session {session_id!r}.") from error
         except OSError as error:
@@ -185,7 +200,7 @@ class DataFolder:
         lock = self._writing.setdefault(path, asyncio.Lock())
         async with lock:  # in the order of the calls: the newest stays
             try:
-                await asyncio.to_thread(self._replace_now, path, data, durable=durable)
+                await in_thread(partial(self._replace_now, path, data, durable=durable))
             except OSError as error:
                 raise disk_failed(f"{path} could not be written", error) from error
 

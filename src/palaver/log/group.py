@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from asyncio import AbstractEventLoop, Future
+from asyncio import Future
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
@@ -18,10 +17,9 @@ from palaver.errors import DiskFailed
 from palaver.log.disk import Disk, disk_failed
 from palaver.log.lines import BLOCK, extended
 from palaver.log.repair import Ready
+from palaver.log.threads import in_thread, patience
 
 THREADS = 6
-PATIENCE = 0.002
-"""Seconds without a finished group after which the loop lets the threads have the interpreter."""
 RECENT = 32_768
 """Bytes of the newest lines that an open log keeps in memory (at most twice that), so that following it live reads no file."""
 
@@ -140,20 +138,20 @@ class OpenLog:
 
     async def use(self, job: Callable[[], T]) -> T:
         """Run `job` in a thread; the file stays open until it is done, also when the caller is cancelled."""
-        running = self.loop.run_in_executor(None, job)
         use: Future[None] = self.loop.create_future()
         self._uses.add(use)
-        running.add_done_callback(lambda _: self._unused(use))
-        return await asyncio.shield(running)
-
-    def _unused(self, use: Future[None]) -> None:
-        self._uses.discard(use)
-        use.set_result(None)
+        try:
+            return await in_thread(job)
+        finally:
+            self._uses.discard(use)
+            use.set_result(None)
 
     async def settled(self) -> None:
         """Nothing waits and no thread uses the file. What failed meanwhile was told to whoever appended it."""
         while self._busy or self._uses:
-            await asyncio.gather(self.append(self.head, ()), *self._uses, return_exceptions=True)
+            last = self.append(self.head, ())
+            await asyncio.wait((last, *self._uses))
+            last.exception()
 
 
 class Writers:
@@ -165,14 +163,10 @@ class Writers:
         self._due: SimpleQueue[_Group | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._unfinished = 0
-        self._finished = 0
-        self._watching = False
 
     def write(self, group: _Group) -> None:
         self._unfinished += 1
-        if not self._watching:
-            self._watching = True
-            group.log.loop.call_later(PATIENCE, self._watch, group.log.loop, self._finished)
+        patience().begun()
         if self._unfinished > len(self._threads) < THREADS:
             # a daemon thread: a disk that hangs must not keep the process from ending, and nothing unsynced was promised
             thread = threading.Thread(target=self._run, name=f"log-{len(self._threads)}", daemon=True)
@@ -194,20 +188,8 @@ class Writers:
 
     def _hear(self, group: _Group, failure: _Failure | None) -> None:
         self._unfinished -= 1
-        self._finished += 1
+        patience().ended()
         group.log.written(group, failure)
-
-    def _watch(self, loop: AbstractEventLoop, finished: int) -> None:
-        """Keep a busy loop from starving the threads.
-
-        A loop that always has something to run takes the interpreter back as soon as it has let go of it, and a thread that only waits
-        for it can wait for seconds (seen). While this thread sleeps nobody else wants it.
-        """
-        self._watching = self._unfinished > 0
-        if self._watching:
-            if finished == self._finished:
-                time.sleep(0.00005)
-            loop.call_later(PATIENCE, self._watch, loop, self._finished)
 
     def _write(self, group: _Group) -> _Failure | None:
         fd = group.log.fd

@@ -21,6 +21,7 @@ import msgspec
 
 from palaver.errors import DiskFailed, Invalid
 from palaver.log.disk import FILE_MODE
+from palaver.log.threads import in_thread
 
 if TYPE_CHECKING:
     import sqlite3  # imported late: a start does without it
@@ -131,7 +132,7 @@ class SessionIndex:
         if self._saving is not None:
             self._saving.cancel()
         await self._save()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        await in_thread(self._let_go, self._thread)
         self._thread.shutdown()
 
     def _change(self, session_id: str, row: Row | None) -> None:
@@ -149,8 +150,8 @@ class SessionIndex:
             await self._run(partial(_write, changes))
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """In the order of the calls; a cancelled caller changes nothing."""
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._work, work))
+        """In the order of the calls."""
+        return await in_thread(partial(self._work, work), self._thread)
 
     # --- in the thread ------------------------------------------------------------------------------------------------------------
 

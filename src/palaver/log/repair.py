@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,9 @@ _versions = msgspec.json.Decoder(_Versioned)
 def make_ready(disk: Disk, folder: Path, *, create: bool) -> Ready:
     """Open, check, repair and sync. Raises `FileNotFoundError`, or another `OSError` when the disk will not do it."""
     if create:
-        make_folders(disk, folder)
+        make_folders(disk, folder.parent)
+        with suppress(FileExistsError):
+            disk.make_folder(folder)  # its name is synced below, with that of the file
     fd, refusal = _open(disk, folder / FILE_NAME, create=create)
     try:
         return _examine(disk, folder, fd, refusal)

@@ -11,8 +11,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from palaver.policy.programs import ESCALATION, SHELLS, Word, name_of, named_escalation, obstacle, unwrap
-from palaver.policy.reader import MAX_DEPTH, Draft, Reader, Unparsed
+from palaver.policy.programs import ESCALATION, Word, name_of, named_escalation, obstacle
+from palaver.policy.reader import Reader
+from palaver.policy.words import MAX_DEPTH, Draft, Unparsed
+from palaver.policy.wrappers import SHELLS, unwrap
 
 MAX_BYTES = 16 * 1024
 _MAX_STEPS = 64 * MAX_BYTES
@@ -142,8 +144,8 @@ class _Parts:
                     self.add(Draft(0, list(inner), " ".join(map(_shown, inner)), depth=draft.depth), depth + 1)
             for inner in carried.perhaps:
                 self.add(Draft(0, list(inner), draft.text, depth=draft.depth, guessed=True), depth + 1)
-            if carried.script is not None:
-                self._add_line(carried.script, depth + draft.depth + 1)
+            for script in carried.scripts:
+                self._add_line(script, depth + draft.depth + 1)
         if words and name_of(words[0]) in SHELLS:
             for document in draft.documents:
                 self._add_line(document, depth + draft.depth + 1)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from palaver.policy.command import Line, Part
-from palaver.policy.programs import name_of, writes
+from palaver.policy.programs import name_of, removes, writes
 
 _IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _MAX_BASES = 8
@@ -139,12 +139,11 @@ def written(line: Line, start: str, home: str | None) -> Iterator[str]:
 
 
 def removed(line: Line, start: str, home: str | None) -> Iterator[str]:
-    """Those that it would remove or move with everything below them."""
+    """Those that it would remove, move or open with everything below them."""
     bases = _bases(line, start, home)
     for part in line.parts:
-        if part.words and name_of(part.words[0]) in ("rm", "rmdir", "mv", "shred", "chmod", "chown"):
-            for text in writes(part.words):
-                yield from _candidates(text, bases, home)
+        for text in removes(part.words):
+            yield from _candidates(text, bases, home)
 
 
 def names_folder(text: str, folder: str, shown: Iterable[str], home: str | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import pairwise
 
 from palaver.errors import Invalid
 from palaver.policy.command import Line, Part, parse
@@ -150,15 +151,17 @@ def _part_matches_widely(wanted: list[str], part: Part) -> bool:
         return False
     texts = [word.text for word in part.words[1:]]
     at = 0
-    for word in wanted[1:]:
+    for before, word in pairwise(wanted):
         if word.startswith("-"):
             if not _has_option(word, texts):
                 return False
-            continue
-        found = _next_operand(word, texts, at)
-        if found is None:
+        elif before.startswith("-"):  # it may be that option's value, which stands anywhere
+            if word not in texts and before + word not in texts:
+                return False
+        elif (found := _next_operand(word, texts, at)) is None:
             return False
-        at = found + 1
+        else:
+            at = found + 1
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from palaver.tools.base import Description
+from palaver.tools.base import Description, ToolKind
 from palaver.wire.values import CallKind, Mode, Option, Rule
 
 Decision = Literal["allow", "ask", "deny"]
@@ -17,7 +17,7 @@ class VerifyPolicy:
     """Whether and how a turn that changed files checks its work."""
 
     auto_verify: bool = True
-    commands: Sequence[str] = ("make test",)
+    commands: tuple[str, ...] = ("make test",)
     require_clean: bool = False
 
 
@@ -25,9 +25,9 @@ class VerifyPolicy:
 class ApprovalPolicy:
     """What a person said in the settings about asking."""
 
-    require_for_kinds: Sequence[CallKind] = ()
-    require_for_tools: Sequence[str] = ()
-    rules: Sequence[Rule] = ()
+    require_for_kinds: tuple[ToolKind, ...] = ()
+    require_for_tools: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Case:
     """
 
     tool: str
-    kind: CallKind
+    kind: CallKind | ToolKind
     description: Description
     workspace: str
     mode: Mode = "ask"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
 from palaver.errors import PalaverError
-from palaver.serve.guard import SAFE_HEADERS, Header, Send
+from palaver.serve.guard import SAFE_HEADERS, Header, Receive, Send
 from palaver.serve.problems import problem_of
 from palaver.serve.routes import Reply
 
@@ -21,19 +22,27 @@ def problem_reply(error: PalaverError, *headers: Header) -> Reply:
     return Reply(status, document, headers)
 
 
+@dataclass(frozen=True)
+class Page:
+    """Ready bytes that are no JSON."""
+
+    body: bytes
+    headers: tuple[Header, ...]
+
+    async def __call__(self, receive: Receive, send: Send) -> None:
+        await _send(send, 200, self.body, self.headers)
+
+
 async def send_reply(send: Send, reply: Reply) -> None:
     """JSON, a problem document from 400 on, or nothing where the reply has no body."""
     if reply.status == 204:
         await _send(send, 204, b"", [*reply.headers, _NO_STORE])
-        return
-    media = _PROBLEM if reply.status >= 400 else _JSON
-    await send_bytes(send, reply.status, msgspec.json.encode(reply.body), (media, _NO_STORE, *reply.headers))
-
-
-async def send_bytes(send: Send, status: int, body: bytes, headers: Iterable[Header]) -> None:
-    await _send(send, status, body, [(b"content-length", str(len(body)).encode("ascii")), *headers])
+    else:
+        media = _PROBLEM if reply.status >= 400 else _JSON
+        await _send(send, reply.status, msgspec.json.encode(reply.body), (media, _NO_STORE, *reply.headers))
 
 
 async def _send(send: Send, status: int, body: bytes, headers: Iterable[Header]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, *SAFE_HEADERS]})
+    length = [] if status == 204 else [(b"content-length", str(len(body)).encode("ascii"))]
+    await send({"type": "http.response.start", "status": status, "headers": [*length, *headers, *SAFE_HEADERS]})
     await send({"type": "http.response.body", "body": body})

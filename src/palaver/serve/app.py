@@ -19,7 +19,7 @@ from palaver.serve.guard import Guard, Receive, Scope, Send, values
 from palaver.serve.http import ROUTES
 from palaver.serve.peer import can_tell, is_our_user
 from palaver.serve.problems import problem
-from palaver.serve.routes import Call, Match, Reply, Route, Router
+from palaver.serve.routes import Call, Match, Outcome, Reply, Route, Router
 from palaver.serve.scopes import require
 from palaver.serve.seam import Hub
 from palaver.serve.server import serve_app
@@ -36,12 +36,26 @@ log = logging.getLogger("palaver.serve")
 class Palaver:
     """Everything that answers, behind the guard. `default_mode` is the mode that sessions have unless somebody chooses one."""
 
-    def __init__(self, hub: Hub, doors: Doors, *, port: int, default_mode: str = "ask", clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        doors: Doors,
+        *,
+        port: int,
+        default_mode: str = "ask",
+        clock: Callable[[], float] = time.time,
+        keep_alive_s: float = 15.0,
+        auth_s: float = 5.0,
+    ) -> None:
         self.hub = hub
         self.doors = doors
         self.port = port
         self.default_mode = default_mode
         self.clock = clock
+        self.keep_alive_s = keep_alive_s
+        """How long a stream may be silent before it gets a comment."""
+        self.auth_s = auth_s
+        """How long a socket may take to show its token."""
         self._router = Router(ROUTES)
         self._guard = Guard(self._inside, port=port)
 
@@ -50,23 +64,25 @@ class Palaver:
 
     async def answer(self, identity: Identity, method: str, target: str, body: bytes, host: str) -> Reply:
         """A request that came over a socket, answered as over HTTP."""
-        return await self._safely(self._dispatch(identity, method, target, body, host)) or Reply(204)
+        outcome = await self._safely(self._dispatch(identity, method, target, body, host))
+        assert isinstance(outcome, Reply)
+        return outcome
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What the guard has let pass."""
         if scope["type"] == "websocket":
             await serve_socket(self, scope, receive, send)
             return
-        began = _Began(send)
         try:
-            reply = await self._safely(self._http(scope, receive, began))
+            outcome = await self._safely(self._http(scope, receive))
         except Disconnected:
             return
-        if reply is not None and not began.yes:  # an answer that broke off ends with its connection
-            await send_reply(send, reply)
+        if isinstance(outcome, Reply):
+            await send_reply(send, outcome)
+        else:
+            await outcome(receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
-        """The reply, or None where the route has sent its own."""
+    async def _http(self, scope: Scope, receive: Receive) -> Outcome:
         self.doors.check_peer(scope)
         headers = scope["headers"]
         path = scope["raw_path"].decode("latin-1")
@@ -77,8 +93,7 @@ class Palaver:
         if route.raw is not None:
             if scope["method"] == "HEAD" and route.raw in (events, all_events):
                 raise _wrong_method({"GET": route})
-            await route.raw(self, call, scope, receive, send)
-            return None
+            return await route.raw(self, call, scope, receive)
         body = b"" if method == "GET" else await read_body(receive, JSON_LIMIT)
         return await _run(self, route, call._replace(body=body))
 
@@ -89,7 +104,7 @@ class Palaver:
         route, params = self._find(method, path, identity)
         return await _run(self, route, Call(identity, params, query.encode("utf-8", "replace"), body, host))
 
-    async def _safely(self, work: Coroutine[Any, Any, Reply | None]) -> Reply | None:
+    async def _safely(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         """A refusal as a problem document. A bug ends one request, never the socket that carries many, nor the daemon."""
         try:
             return await work
@@ -129,18 +144,6 @@ class Palaver:
             return None
         ticket = decode_query(scope["query_string"], AllEventsQuery).ticket
         return None if ticket is None else self.doors.by_ticket(ticket, path)
-
-
-class _Began:
-    """Remembers whether an answer began: after that an error can only end the connection."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.yes = False
-
-    async def __call__(self, message: Any) -> None:
-        self.yes = True
-        await self._send(message)
 
 
 async def _run(app: Palaver, route: Route, call: Call) -> Reply:

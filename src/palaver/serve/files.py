@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from palaver.errors import Invalid, Refused
-from palaver.serve.guard import SAFE_HEADERS, Header, Scope, Send, media_type, values
+from palaver.serve.guard import SAFE_HEADERS, Header, Receive, Scope, Send, media_type, values
 from palaver.serve.seam import OpenedFile
 
 UPLOAD_LIMIT = 25 * 1024 * 1024 + 64 * 1024
@@ -105,14 +106,21 @@ async def pieces_of(file: OpenedFile) -> AsyncGenerator[bytes, None]:
         os.close(descriptor)
 
 
-async def send_file(send: Send, file: OpenedFile) -> None:
-    async with aclosing(pieces_of(file)) as pieces:
-        head = await anext(pieces, b"")
-        await send({"type": "http.response.start", "status": 200, "headers": [*file_headers(file, head[:_HEAD]), *SAFE_HEADERS]})
-        await send({"type": "http.response.body", "body": head, "more_body": True})
-        async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+@dataclass(frozen=True)
+class FileAnswer:
+    """A stored file, piece by piece."""
+
+    file: OpenedFile
+
+    async def __call__(self, receive: Receive, send: Send) -> None:
+        async with aclosing(pieces_of(self.file)) as pieces:
+            head = await anext(pieces, b"")
+            headers = [*file_headers(self.file, head[:_HEAD]), *SAFE_HEADERS]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": head, "more_body": True})
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def text_of(file: OpenedFile, limit: int) -> str:

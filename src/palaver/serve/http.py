@@ -13,11 +13,11 @@ import msgspec
 
 from palaver.errors import PalaverError, Refused
 from palaver.serve import files, openapi
-from palaver.serve.answers import send_bytes, send_reply
+from palaver.serve.answers import Page
 from palaver.serve.bodies import BASE64_LIMIT, JSON_LIMIT, body_pieces, decode, read_body
 from palaver.serve.page import PAGE, STYLE, page_headers
 from palaver.serve.problems import problem_of
-from palaver.serve.routes import Call, Reply, Route
+from palaver.serve.routes import Call, Outcome, Reply, Route
 from palaver.serve.scopes import parse, require, require_fields
 from palaver.serve.stream import all_events, events, session_events
 from palaver.serve.times import timestamp
@@ -26,7 +26,7 @@ from palaver.wire import requests as r
 
 if TYPE_CHECKING:
     from palaver.serve.app import Palaver
-    from palaver.serve.guard import Receive, Scope, Send
+    from palaver.serve.guard import Receive, Scope
 
 # --- doors --------------------------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ async def get_tree(app: Palaver, call: Call) -> Reply:
 # --- files and the page -------------------------------------------------------------------------------------------------------
 
 
-async def add_attachment(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+async def add_attachment(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Reply:
     """Multipart is read piece by piece; base64 is taken whole and decoded beside the event loop."""
     form = files.form_type(scope)
     if form is not None:
@@ -311,17 +311,15 @@ async def add_attachment(app: Palaver, call: Call, scope: Scope, receive: Receiv
         body = await read_body(receive, BASE64_LIMIT)
         new = await asyncio.to_thread(decode, body, r.NewAttachment)
         upload = files.Upload(new.name, new.mime_type, files.one_piece(new.data))
-    stored = await app.hub.put_attachment(call.session_id, upload.name, upload.mime_type, upload.pieces)
-    await send_reply(send, Reply(201, stored))
+    return Reply(201, await app.hub.put_attachment(call.session_id, upload.name, upload.mime_type, upload.pieces))
 
 
-async def get_attachment(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    await files.send_file(send, await app.hub.open_file(call.session_id, f"attachments/{call.params['name']}"))
+async def get_attachment(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    return files.FileAnswer(await app.hub.open_file(call.session_id, f"attachments/{call.params['name']}"))
 
 
-async def get_artifact(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    ref = f"artifacts/{call.params['turn_id']}/{call.params['name']}"
-    await files.send_file(send, await app.hub.open_file(call.session_id, ref))
+async def get_artifact(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    return files.FileAnswer(await app.hub.open_file(call.session_id, f"artifacts/{call.params['turn_id']}/{call.params['name']}"))
 
 
 async def artifact_text(app: Palaver, call: Call) -> Reply:
@@ -330,17 +328,16 @@ async def artifact_text(app: Palaver, call: Call) -> Reply:
     return Reply(200, await files.text_of(await app.hub.open_file(call.session_id, ref), JSON_LIMIT))
 
 
-async def get_page(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    headers = ((b"content-type", b"text/html; charset=utf-8"), *page_headers(call.host))
-    await send_bytes(send, 200, PAGE, headers)
+async def get_page(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    return Page(PAGE, ((b"content-type", b"text/html; charset=utf-8"), *page_headers(call.host)))
 
 
-async def get_session_page(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    await get_page(app, call, scope, receive, send)
+async def get_session_page(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    return await get_page(app, call, scope, receive)
 
 
-async def get_style(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    await send_bytes(send, 200, STYLE, ((b"content-type", b"text/css; charset=utf-8"),))
+async def get_style(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    return Page(STYLE, ((b"content-type", b"text/css; charset=utf-8"),))
 
 
 async def get_openapi(app: Palaver, call: Call) -> Reply:
@@ -553,7 +550,6 @@ ROUTES: tuple[Route, ...] = (
         "A file that was uploaded",
         {200: bytes},
         raw=get_attachment,
-        media="application/octet-stream",
     ),
     Route(
         "GET",
@@ -563,7 +559,6 @@ ROUTES: tuple[Route, ...] = (
         "A file that a turn made",
         {200: bytes},
         raw=get_artifact,
-        media="application/octet-stream",
     ),
     Route("GET", "/v1/agents", "read", list_agents, "Who can answer", {200: r.AgentList}),
     Route("GET", "/v1/models", "read", list_models, "Known and found models", {200: r.ModelList}),

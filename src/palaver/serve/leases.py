@@ -41,6 +41,10 @@ class Leases:
         finally:
             self._drop(lease)
 
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def end_token(self, token_id: str) -> None:
         self._end(lambda lease: lease.token_id == token_id)
 

@@ -16,6 +16,8 @@ Document = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _STREAM = "text/event-stream"
+FILE_TYPES = ("text/plain", "application/octet-stream", "image/*", "audio/*")
+"""What files are served as; see `files.served_type`."""
 
 
 def document(routes: Sequence[Route], version: str) -> Document:
@@ -48,7 +50,7 @@ def codes_of(route: Route) -> tuple[str, ...]:
     codes = ["host", "origin", "peer", "headers_too_large"]
     if route.scope is not None:
         codes += ["no_token", "scope"]
-    if "{" in route.path and route.path != "/s/{session_id}":
+    if "{" in route.path:
         codes += ["not_found"]
     if route.method != "GET":
         codes += ["bad_json", "too_large", "content_type"]
@@ -133,6 +135,8 @@ def _request_body(route: Route) -> Document:
 
 
 def _media(route: Route) -> tuple[str, ...]:
+    if route.answers.get(200) is bytes:
+        return FILE_TYPES
     return ("application/json", _STREAM) if route.answers.get(200) is r.Events else (route.media,)
 
 
@@ -148,7 +152,7 @@ def _answers(route: Route) -> Document:
 def _content(media: str, shape: Any) -> Document:
     if media == _STREAM:
         return {"schema": {"type": "string"}, "x-itemSchema": {"$ref": _REF.format(name="Envelope")}}
-    if media == "application/octet-stream":
+    if media in FILE_TYPES:
         return {}
     return {"schema": _schema(shape)}
 

@@ -52,8 +52,13 @@ class Call(NamedTuple):
         return decode_query(self.query, shape)
 
 
+Answering = Callable[[Receive, Send], Awaitable[None]]
+"""An answer that writes itself: a file, a stream, a page."""
+
+Outcome = Reply | Answering
 Handler = Callable[["Palaver", Call], Awaitable[Reply]]
-RawHandler = Callable[["Palaver", Call, Scope, Receive, Send], Awaitable[None]]
+RawHandler = Callable[["Palaver", Call, Scope, Receive], Awaitable[Outcome]]
+"""What refuses does so before it returns: an answer that began can only break off."""
 
 
 @dataclass(frozen=True)

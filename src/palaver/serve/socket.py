@@ -26,7 +26,6 @@ from palaver.serve.tokens import Identity
 if TYPE_CHECKING:
     from palaver.serve.app import Palaver
 
-AUTH_SECONDS = 5.0
 NO_TOKEN = 4401
 STOPPING = 1012
 MOST_REQUESTS = 32
@@ -88,9 +87,9 @@ async def serve_socket(app: Palaver, scope: Scope, receive: Receive, send: Send)
 
 
 async def _first_frame(app: Palaver, receive: Receive) -> Identity | None:
-    """Whose token the first frame carries; None where there is none within 5 s."""
+    """Whose token the first frame carries; None where there is none in time."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(AUTH_SECONDS):
+        async with asyncio.timeout(app.auth_s):
             message = await receive()
             with suppress(Refused):
                 if decode(_data(message), _Head).op == "auth":

@@ -7,24 +7,24 @@ when the token that opened it ends, and when the daemon does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from palaver.errors import Invalid, Refused
-from palaver.serve.answers import send_reply
 from palaver.serve.frames import as_sse, control
 from palaver.serve.guard import SAFE_HEADERS, Receive, Scope, Send, values
-from palaver.serve.routes import Call, Reply
+from palaver.serve.routes import Call, Outcome, Reply
 from palaver.serve.seam import AllBatch, Batch
 from palaver.wire import requests as r
 
 if TYPE_CHECKING:
     from palaver.serve.app import Palaver
 
-KEEP_ALIVE_SECONDS = 15.0
 _LAST_WORD_SECONDS = 0.5
 _MOST_EVENTS = 10_000
 _RETRY = b"retry: 1000\n\n"
@@ -47,82 +47,89 @@ async def session_events(app: Palaver, call: Call) -> Reply:
     return Reply(200, msgspec.Raw(b'{"events":[' + b",".join(page.lines) + tail))
 
 
-async def events(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-    """`GET …/events`: hello, what came after the cursor, caught_up, what comes."""
+async def events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    """`GET …/events`: hello, what came after the cursor, caught_up, what comes. What is wrong is known before the stream begins."""
     query = call.args(r.EventsQuery)
     if query.format == "json":
-        await send_reply(send, await session_events(app, call))
-        return
+        return await session_events(app, call)
     after = await _cursor(app, call, _last_event_id(scope) or query.after or "0")
     hello = await app.hub.hello(call.session_id)
-    async with aclosing(app.hub.follow(call.session_id, after, tail=query.tail)) as batches:
-        first = await anext(batches)
-        opening = _RETRY + as_sse("hello", control("hello", call.session_id, hello, app.clock()))
-        frames = _session_frames(app, call.session_id, first, batches)
-        await _stream(app, call, query.ticket, opening, frames, receive, send)
+    batches = app.hub.follow(call.session_id, after, tail=query.tail)
+    first = await anext(batches)
+    render = partial(_session_frames, app, call.session_id)
+    opening = _RETRY + as_sse("hello", control("hello", call.session_id, hello, app.clock())) + render(first)
+    return _Stream(app, call.identity.token_id, query.ticket, opening, batches, render)
 
 
-async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
     """`GET /v1/events`: every session's news in one sequence."""
     query = call.args(r.AllEventsQuery)
     cursor = _last_event_id(scope) or query.after
-    async with aclosing(app.hub.follow_all(None if cursor is None else _number(cursor))) as batches:
-        await _stream(app, call, query.ticket, _RETRY, _all_frames(app, batches), receive, send)
+    batches = app.hub.follow_all(None if cursor is None else _number(cursor))
+    return _Stream(app, call.identity.token_id, query.ticket, _RETRY, batches, partial(_all_frames, app))
 
 
-async def _session_frames(app: Palaver, session_id: str, first: Batch, batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[bytes, None]:
-    batch: Batch | None = first
-    while batch is not None:
-        frames = batch.sse()
-        if batch.caught_up is not None:
-            frames += as_sse("caught_up", control("caught_up", session_id, {"seq": batch.caught_up}, app.clock()))
-        if batch.deleted:
-            frames += as_sse("deleted", control("deleted", session_id, {"session_id": session_id}, app.clock()))
-        yield frames
-        batch = None if batch.deleted else await anext(batches, None)
+def _session_frames(app: Palaver, session_id: str, batch: Batch) -> bytes:
+    frames = batch.sse()
+    if batch.caught_up is not None:
+        frames += as_sse("caught_up", control("caught_up", session_id, {"seq": batch.caught_up}, app.clock()))
+    if batch.deleted:
+        frames += as_sse("deleted", control("deleted", session_id, {"session_id": session_id}, app.clock()))
+    return frames
 
 
-async def _all_frames(app: Palaver, batches: AsyncGenerator[AllBatch, None]) -> AsyncGenerator[bytes, None]:
-    async for batch in batches:
-        frames = b""
-        if batch.gap is not None:
-            frames += as_sse("gap", control("gap", None, batch.gap, app.clock()))
-        if batch.hello is not None:
-            frames += as_sse("hello", control("hello", None, batch.hello, app.clock()))
-        frames += b"".join([b"id: %d\ndata: %s\n\n" % item for item in batch.items])
-        for session_id in batch.deleted:
-            frames += as_sse("deleted", control("deleted", session_id, {"session_id": session_id}, app.clock()))
-        yield frames
+def _all_frames(app: Palaver, batch: AllBatch) -> bytes:
+    frames = b""
+    if batch.gap is not None:
+        frames += as_sse("gap", control("gap", None, batch.gap, app.clock()))
+    if batch.hello is not None:
+        frames += as_sse("hello", control("hello", None, batch.hello, app.clock()))
+    frames += b"".join([b"id: %d\ndata: %s\n\n" % item for item in batch.items])
+    for session_id in batch.deleted:
+        frames += as_sse("deleted", control("deleted", session_id, {"session_id": session_id}, app.clock()))
+    return frames
 
 
-async def _stream(
-    app: Palaver,
-    call: Call,
-    ticket: str | None,
-    opening: bytes,
-    frames: AsyncGenerator[bytes, None],
-    receive: Receive,
-    send: Send,
-) -> None:
-    connection = _Connection(receive, send)
-    token_id = call.identity.token_id
-    tickets, leases = app.doors.tickets, app.doors.leases
-    with tickets.streaming(ticket), leases.hold(token_id, lambda: app.doors.tokens.expires(token_id), connection.end):
-        async with aclosing(frames):
-            await connection.run(opening, frames)
+@dataclass(slots=True)
+class _Stream:
+    """One reader's answer: what the engine hands out, as bytes, until it hands out nothing more."""
+
+    app: Palaver
+    token_id: str | None
+    ticket: str | None
+    opening: bytes
+    batches: AsyncGenerator[Any, None]
+    render: Callable[[Any], bytes]
+
+    async def __call__(self, receive: Receive, send: Send) -> None:
+        doors = self.app.doors
+        connection = _Connection(receive, send, self.app.keep_alive_s)
+        async with aclosing(self.batches):
+            with doors.tickets.streaming(self.ticket), doors.leases.hold(self.token_id, self._expires, connection.end):
+                await connection.run(self.opening, self.batches, self.render)
+
+    def _expires(self) -> float | None:
+        return self.app.doors.tokens.expires(self.token_id)
 
 
-class _Gone(Exception):
-    """The reader went away, or was shown out."""
+class _Left(Exception):
+    """The reader went away."""
+
+
+class _Over(Exception):
+    """There is nothing more to say, or the reader was shown out."""
 
 
 class _Connection:
-    """One reader's connection."""
+    """One reader's connection: what pours is a task of its own, so that each event wakes few frames."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    __slots__ = ("_ended", "_keep_alive_s", "_pouring", "_quiet", "_receive", "_send")
+
+    def __init__(self, receive: Receive, send: Send, keep_alive_s: float) -> None:
         self._receive = receive
         self._send = send
-        self._watch: asyncio.Task[None] | None = None
+        self._keep_alive_s = keep_alive_s
+        self._pouring: asyncio.Task[None] | None = None
         self._ended = False
         self._quiet = True
         """Nothing was sent since the last look."""
@@ -130,54 +137,52 @@ class _Connection:
     def end(self) -> None:
         """From outside: the stream ends at once, whether its reader reads or not."""
         self._ended = True
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._pouring is not None:
+            self._pouring.cancel()
 
-    async def run(self, opening: bytes, frames: AsyncGenerator[bytes, None]) -> None:
+    async def run(self, opening: bytes, batches: AsyncGenerator[Any, None], render: Callable[[Any], bytes]) -> None:
         """Returns when the stream is over, for whatever reason."""
         left = False
         try:
             async with asyncio.TaskGroup() as group:
-                self._watch = group.create_task(self._watching())
-                await self._pour(opening, frames)
-                self._watch.cancel()
-        except* _Gone:
-            left = not self._ended
+                self._pouring = group.create_task(self._pour(opening, batches, render))
+                await self._watch()
+        except* _Left:
+            left = True
+        except* _Over:
+            pass
         if not left:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):
                     await self._send({"type": "http.response.body", "body": b""})
 
-    async def _pour(self, opening: bytes, frames: AsyncGenerator[bytes, None]) -> None:
-        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await self._send({"type": "http.response.body", "body": opening, "more_body": True})
-        async for frame in frames:
-            if frame:
-                self._quiet = False
-                await self._send({"type": "http.response.body", "body": frame, "more_body": True})
-
-    async def _watching(self) -> None:
-        """Sees the client leave, and writes a comment where nothing else was written for a while."""
+    async def _pour(self, opening: bytes, batches: AsyncGenerator[Any, None], render: Callable[[Any], bytes]) -> None:
+        """Raises `_Over` at the end, which ends the watch too."""
         try:
-            while not self._ended:
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                        message = await self._receive()
-                except TimeoutError:
-                    await self._comment()
-                else:
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
-            raise _Gone
+            await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._send({"type": "http.response.body", "body": opening, "more_body": True})
+            if not self._ended:
+                async for batch in batches:
+                    self._quiet = False
+                    await self._send({"type": "http.response.body", "body": render(batch), "more_body": True})
         except asyncio.CancelledError:
-            if self._ended:
-                raise _Gone from None
-            raise
+            if not self._ended:
+                raise
+        raise _Over
 
-    async def _comment(self) -> None:
-        if self._quiet:
-            await self._send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
-        self._quiet = True
+    async def _watch(self) -> None:
+        """Sees the client leave, and writes a comment where nothing else was written for a while."""
+        while True:
+            try:
+                async with asyncio.timeout(self._keep_alive_s):
+                    message = await self._receive()
+            except TimeoutError:
+                if self._quiet:
+                    await self._send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
+                self._quiet = True
+            else:
+                if message["type"] == "http.disconnect":
+                    raise _Left
 
 
 def _last_event_id(scope: Scope) -> str | None:

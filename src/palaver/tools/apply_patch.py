@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ from palaver.errors import ToolFailed
 from palaver.tools import paths
 from palaver.tools.arguments import Arguments, arguments, schema_of
 from palaver.tools.base import Description, ToolContext, ToolDefinition, ToolKind
-from palaver.tools.patch import FilePatch, PatchLine, Text, counts, parse, unified_diff
+from palaver.tools.patch import FilePatch, PatchLine, parse
+from palaver.tools.patch_text import Text, counts, unified_diff
 from palaver.wire.values import Location, Part, Preview, ToolCall, ToolResult
 
 _TITLE = 80
@@ -37,7 +38,7 @@ _DESCRIPTION = """Change files. All of the patch is applied, or nothing. The fir
 Lines to find are those of the file as they stand, enough of them to fit one place only."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _File:
     """One file as the patch finds it and as it leaves it."""
 
@@ -50,7 +51,8 @@ class _File:
     text: Text
     exists: bool
     mode: int | None
-    moved_from: str | None = None
+    origin: _File | None = None
+    """The file that was moved here, whose lines the text began with."""
     moved_to: str | None = None
 
     @property
@@ -62,7 +64,9 @@ class _File:
         return self.after != self.before or (self.exists and self.found is not None and self.mode != self.found.st_mode)
 
     def ops(self) -> list[PatchLine]:
-        return self.text.diff_ops(self.before) if self.exists else [*Text(self.before or b"", self.label).all_removed()]
+        if not self.exists:
+            return Text(self.before or b"", self.label).all_removed()
+        return self.text.diff_ops(self.before if self.origin is None else self.origin.before)
 
 
 class ApplyPatch:
@@ -74,7 +78,7 @@ class ApplyPatch:
     def describe(self, context: ToolContext, call: ToolCall) -> Description:
         plan = _Plan(context, only_look=True)
         plan.take(parse(arguments(call, ApplyPatchArguments).patch))
-        files = plan.files()
+        files = [file for file in plan.files() if file.changed or file.reach == "hidden"] or plan.files()
         labels = tuple(file.label for file in files)
         return Description(
             title=_title(files),
@@ -101,26 +105,34 @@ def _apply(context: ToolContext, patches: Sequence[FilePatch]) -> str:
     files = [file for file in plan.files() if file.changed]
     if not files:
         raise ToolFailed("The patch changes nothing: the files are as it would leave them.")
-    said = "\n".join(map(_sentence, files))
+    said = "\n".join(_sentence(file) for file in files if file.moved_to is None)
     with ExitStack() as stack:
         _Commit(context, stack).run(files)
     return said
 
 
 def _title(files: Sequence[_File]) -> str:
-    title = ", ".join(_sentence(file, short=True) for file in files)
-    return title if len(title) <= _TITLE else f"Change {len(files)} files" if len(files) > 1 else title[: _TITLE - 1] + "…"
+    title = ", ".join(f"{_verbs(file)[0]} {_what(file)}" for file in files if file.moved_to is None)
+    if len(title) <= _TITLE:
+        return title
+    return f"Change {len(files)} files" if len(files) > 1 else title[: _TITLE - 1] + "…"
 
 
-def _sentence(file: _File, short: bool = False) -> str:
-    if file.moved_to is not None:
-        return f"{'Move' if short else 'Moved'} {file.label} to {file.moved_to}"
-    new, gone = file.before is None, not file.exists
-    verb = ("Add" if new else "Delete" if gone else "Change") if short else ("Added" if new else "Deleted" if gone else "Changed")
-    if short:
-        return f"{verb} {file.label}"
+def _sentence(file: _File) -> str:
     added, removed = counts(file.ops())
-    return f"{verb} {file.label} (+{added} −{removed})"
+    return f"{_verbs(file)[1]} {_what(file)} (+{added} −{removed})"
+
+
+def _verbs(file: _File) -> tuple[str, str]:
+    if file.origin is not None:
+        return "Move", "Moved"
+    if not file.exists:
+        return "Delete", "Deleted"
+    return ("Add", "Added") if file.before is None else ("Change", "Changed")
+
+
+def _what(file: _File) -> str:
+    return file.label if file.origin is None else f"{file.origin.label} to {file.label}"
 
 
 # --- what will be -------------------------------------------------------------------------------------------------------------
@@ -142,41 +154,45 @@ class _Plan:
             file = self._file(patch.path)
             if file.reach == "hidden":
                 continue  # named, so that policy denies it; never read
-            match patch.kind:
-                case "add":
-                    self._add(file, patch)
-                case "delete":
-                    self._delete(file, patch)
-                case "update":
-                    self._update(file, patch)
+            with _without_content(patch.path, file.reach):
+                self._take(file, patch)
+
+    def _take(self, file: _File, patch: FilePatch) -> None:
+        match patch.kind:
+            case "add":
+                self._add(file, patch)
+            case "delete":
+                self._delete(file, patch)
+            case "update":
+                self._update(file, patch)
 
     def diff(self) -> str:
         return "".join(self._diff_of(file) for file in self._files.values() if file.reach != "hidden" and file.changed)
 
     def _diff_of(self, file: _File) -> str:
-        if file.moved_from is not None and file.before is None:
-            source = next(other for other in self._files.values() if other.moved_to == file.label)
-            ops = file.text.diff_ops(source.before)
-            head = f"rename from {source.label}\nrename to {file.label}\n"
-            return head + (unified_diff(source.label, file.label, ops) if any(op != " " for op, _ in ops) else "")
         if file.moved_to is not None:
-            return ""
-        old = None if file.before is None else file.label
-        head = ""
-        if file.exists and file.mode is not None and file.found is not None and file.mode != file.found.st_mode:
-            head = f"old mode {file.found.st_mode:o}\nnew mode {file.mode:o}\n"
-        return head + unified_diff(old, file.label if file.exists else None, file.ops())
+            return ""  # shown where it went
+        source = file if file.origin is None else file.origin
+        head = "" if source is file else f"rename from {source.label}\nrename to {file.label}\n"
+        if file.exists and file.mode is not None and source.found is not None and file.mode != source.found.st_mode:
+            head += f"old mode {source.found.st_mode:o}\nnew mode {file.mode:o}\n"
+        ops = file.ops()
+        if head and all(op == " " for op, _ in ops):
+            return head
+        return head + unified_diff(None if source.before is None else source.label, file.label if file.exists else None, ops)
 
     def _file(self, asked: str) -> _File:
         with paths.spot(self._context, asked, write=True, only_look=self._only_look) as place:
             known = self._files.get(place.path)
             if known is None:
-                known = self._files[place.path] = _read(asked, place)
+                with _without_content(asked, place.reach):
+                    known = self._files[place.path] = _read(asked, place)
             return known
 
     def _add(self, file: _File, patch: FilePatch) -> None:
         if file.exists:
             raise ToolFailed(f"{file.label} is there already. Update it, or delete it in the same patch first.")
+        self._part(file)
         file.text, file.exists = Text.fresh(patch.content, file.label), True
         _set_executable(file, patch)
 
@@ -186,6 +202,7 @@ class _Plan:
             file.text.apply(patch.hunks)
             if file.text.data():
                 raise ToolFailed(f"{file.label} has more lines than the patch deletes. Read it again before you delete it.")
+        self._part(file)
         file.exists = False
 
     def _update(self, file: _File, patch: FilePatch) -> None:
@@ -201,10 +218,34 @@ class _Plan:
         target = self._file(asked)
         if target is file:
             return
-        if target.exists:
+        if target.exists or target.reach == "hidden":
             raise ToolFailed(f"{target.label} is there already, so {file.label} cannot be moved to it. Delete it in the same patch first.")
-        target.text, target.exists, target.mode = file.text, True, file.mode
-        target.moved_from, file.moved_to, file.exists = file.label, target.label, False
+        origin = file.origin or file
+        self._part(target)
+        file.origin = origin.moved_to = None  # moved on: told as one move from where it began
+        target.text, target.exists, target.mode, file.exists = file.text, True, file.mode, False
+        if target.before is None:
+            target.origin, origin.moved_to = origin, target.label
+        else:
+            target.text = Text.fresh(file.text.data(), target.label)
+
+    def _part(self, file: _File) -> None:
+        """End what ties a file to another by an earlier move: from now on each is told by itself."""
+        for target in self._files.values():
+            if target.origin is not None and file in (target, target.origin):
+                target.text = Text.fresh(target.text.data(), target.label)
+                target.origin.moved_to, target.origin = None, None
+
+
+@contextlib.contextmanager
+def _without_content(asked: str, reach: paths.Reach) -> Iterator[None]:
+    """What a call would do outside is shown to a person who decides; that it fails must not tell the model what is there."""
+    try:
+        yield
+    except ToolFailed as error:
+        if reach != "outside":
+            raise
+        raise ToolFailed(f"{asked} is outside the workspace, and the patch cannot be applied there. Use a path inside it.") from error
 
 
 def _read(asked: str, place: paths.Spot) -> _File:

@@ -55,6 +55,20 @@ def drop_mark() -> str | None:
     return mark
 
 
+def keep_private() -> None:
+    """Let no other process of this user read this one's memory or environment. Children are as open as ever once they run a program.
+
+    Linux only: macOS shows another process's environment to its user, and has no call against it.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes  # as above
+
+    set_dumpable = 4
+    if ctypes.CDLL(None, use_errno=True).prctl(set_dumpable, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE) failed")
+
+
 @lru_cache(maxsize=64)
 def find_program(name: str, search_path: str, workspace: Path) -> str:
     """The absolute path of a program that the daemon starts: one that came with us, else from `search_path`.
@@ -74,4 +88,4 @@ def find_program(name: str, search_path: str, workspace: Path) -> str:
     raise ToolFailed(f"The program {name} was not found. Install it, or put it on the PATH of the daemon.")
 
 
-__all__ = ["child_environment", "drop_mark", "find_program"]
+__all__ = ["child_environment", "drop_mark", "find_program", "keep_private"]

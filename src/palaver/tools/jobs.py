@@ -51,10 +51,14 @@ class _Entry:
     async def _watch(self) -> None:
         forced = True
         try:
-            await self._child.wait(None)
-            forced = False
+            forced = (await self._child.wait(None)).why != "exited"
         finally:
             await self._child.end(forced=forced)
+
+    def stop(self) -> asyncio.Task[None]:
+        """Have it ended; the task is done when it is. Not by a cancel: a task that never ran would end nothing."""
+        self._child.stop()
+        return self.watch
 
     def seen(self) -> Job:
         return replace(self._job, running=not self.watch.done(), status=self._child.status, output=self._printed.text("\n[…]\n"))
@@ -102,9 +106,7 @@ class BackgroundJobs:
         await self._end(job.id for job in self.list(session_id))
 
     async def _end(self, job_ids: Iterable[str]) -> None:
-        watches = [self._entries[job_id].watch for job_id in job_ids]
-        for watch in watches:
-            watch.cancel()
+        watches = [self._entries[job_id].stop() for job_id in job_ids]
         if watches:
             await asyncio.wait(watches)
 

@@ -49,7 +49,7 @@ class Spot:
     """Of what is there, never through a link. None: nothing is."""
     reach: Reach
     label: str
-    """For people and models: relative to the workspace where it is inside."""
+    """For people and models: relative to the workspace where it is inside; a ref where it is an artifact or attachment."""
 
     @property
     def name(self) -> str:
@@ -200,6 +200,10 @@ class _Walk:
 
     @property
     def label(self) -> str:
+        for folder in self._context.shown:
+            real = Path(os.path.realpath(folder))
+            if self.path.is_relative_to(real):
+                return plain(Path(folder.name, self.path.relative_to(real)))
         inside = self.path.is_relative_to(self._home)
         return plain(self.path.relative_to(self._home) if inside else self.path)
 

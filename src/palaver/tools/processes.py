@@ -1,11 +1,8 @@
-"""Child processes: each in a group of its own, marked with its call, ended whole, and found again after a crash (SECURITY.md 9).
+"""Child processes: each in a group of its own, marked with its call, ended whole, and never left behind.
 
 - A call's end ends its group: TERM, a second, KILL. When it is ended by force (cancel, timeout, too much output), whatever left the
   group but carries the mark goes too; what a command that ended by itself started on purpose in a session of its own stays.
 - Nobody waits for the end of a pipe: a grandchild may hold it open for ever. What the child wrote before its end is read, no more.
-- A mark is looked for in the environment that a process was started with. Linux: through `/proc`, with a pidfd opened before the
-  environment is read, so that a number given out again is never mistaken for the process. macOS: through `ps`, with the start time
-  compared again before each signal. Only Linux was tested. A process that wiped its environment is out of reach.
 """
 
 from __future__ import annotations
@@ -13,286 +10,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
-import secrets
-import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from palaver.errors import ToolFailed
+from palaver.tools.marks import GRACE_S, MARK, Found, Marks, end_marked, end_strays, find_marked, new_secret, only_ended, sweeps, with_call
 from palaver.wire.values import Stream
 
-MARK = "PALAVER_CALL"
-GRACE_S = 1.0
 _BLOCK = 65_536
 _LAST = 1 << 20
 """As much as a pipe can hold: what is read after the group has ended."""
-_MAX_ENVIRONMENT = 4 << 20
-_sweeps = ThreadPoolExecutor(max_workers=4, thread_name_prefix="palaver-sweep")
-"""Ending processes never waits behind slow reads of files."""
 
 Sink = Callable[[Stream, bytes], bool]
 """Takes a block of output. False: enough, end the child."""
-
-
-# --- marks --------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What tells our children from all others: a secret of the data folder, kept there, and a number of this run."""
-
-    secret: str
-    run: str
-
-    def of(self, call_id: str) -> str:
-        """The value of `PALAVER_CALL` for the children of one call."""
-        return f"{self.secret}.{self.run}.{call_id}"
-
-
-def new_secret() -> str:
-    """A part of a mark that nobody can guess."""
-    return secrets.token_hex(16)
-
-
-def with_call(mark: str, call_id: str) -> str:
-    """The same mark for another id: what a background job gets instead of its call's."""
-    return ".".join([*mark.split(".", 2)[:2], call_id])
-
-
-@dataclass(frozen=True)
-class Found:
-    """A process that carries a mark of this data folder."""
-
-    pid: int
-    run: str
-    call_id: str
-
-
-def find_marked(marks: Marks) -> list[Found]:
-    """Every process of our user with a mark of this data folder, of any run; never this process or one that it descends from."""
-    with _held(marks.secret) as held:
-        return [process.found for process in held]
-
-
-async def end_marked(marks: Marks, ends: Callable[[Found], bool]) -> list[Found]:
-    """End what carries a mark that `ends` says yes to (TERM, a second, KILL) and what such a process starts meanwhile.
-
-    For a start after a crash: `ends` asks whether the log shows that call, or that job, as open.
-    """
-    return await asyncio.get_running_loop().run_in_executor(_sweeps, _end_marked, marks.secret, ends)
-
-
-def _end_marked(secret: str, ends: Callable[[Found], bool], rounds: int = 5) -> list[Found]:
-    ended: list[Found] = []
-    for number in range(rounds):
-        with _held(secret) as held:
-            chosen = [process for process in held if ends(process.found)]
-            if not chosen:
-                break
-            ended += [process.found for process in chosen]
-            _end_held(chosen, GRACE_S if number == 0 else 0)
-    return ended
-
-
-def _end_held(held: Iterable[Held], grace: float) -> None:
-    left = list(held)
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 0.5)):
-        if number == signal.SIGTERM and grace == 0:
-            continue
-        for process in left:
-            process.send(number)
-        deadline = time.monotonic() + patience
-        while (left := [process for process in left if not process.gone()]) and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-
-class Held(Protocol):
-    """A process that cannot be mistaken for a later one of the same number."""
-
-    @property
-    def found(self) -> Found: ...
-
-    def send(self, number: int) -> None: ...
-
-    def gone(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-@contextlib.contextmanager
-def _held(secret: str) -> Iterator[list[Held]]:
-    held = list(_marked(secret))
-    try:
-        yield held
-    finally:
-        for process in held:
-            process.close()
-
-
-def _parse(mark: str, pid: int, secret: str) -> Found | None:
-    parts = mark.split(".", 2)
-    if len(parts) != 3 or not secrets.compare_digest(parts[0].encode(), secret.encode()):
-        return None
-    return Found(pid, parts[1], parts[2])
-
-
-if sys.platform == "linux":
-
-    @dataclass(frozen=True)
-    class _ByPidfd:
-        found: Found
-        descriptor: int
-
-        def send(self, number: int) -> None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(self.descriptor, number)
-
-        def gone(self) -> bool:
-            poll = select.poll()
-            poll.register(self.descriptor, select.POLLIN)
-            return bool(poll.poll(0))
-
-        def close(self) -> None:
-            os.close(self.descriptor)
-
-    def _by_pidfd(secret: str) -> Iterator[Held]:
-        ours = _self_and_ancestors(_parent_by_proc)
-        for pid in _numbers_in_proc():
-            if pid in ours:
-                continue
-            with contextlib.suppress(OSError):
-                descriptor = os.pidfd_open(pid)
-                found = _marked_by_proc(pid, secret)
-                if found is None:
-                    os.close(descriptor)
-                else:
-                    yield _ByPidfd(found, descriptor)
-
-    def _marked_by_proc(pid: int, secret: str) -> Found | None:
-        try:
-            if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
-                return None
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                environment = file.read(_MAX_ENVIRONMENT)
-        except OSError:
-            return None  # it ended, or is not ours to look into
-        for entry in environment.split(b"\0"):
-            if entry.startswith(MARK.encode() + b"="):
-                return _parse(entry.split(b"=", 1)[1].decode("utf-8", "replace"), pid, secret)
-        return None
-
-    def _numbers_in_proc() -> list[int]:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-    def _stat_by_proc(pid: int) -> list[bytes]:
-        """State, parent, group and more; nothing of a process that is gone."""
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                return file.read().rpartition(b")")[2].split()
-        except OSError:
-            return []
-
-    def _parent_by_proc(pid: int) -> int:
-        fields = _stat_by_proc(pid)
-        return int(fields[1]) if fields else 0
-
-    def _only_ended(group: int) -> bool:
-        """Whether all of a group have ended and wait for an init that takes its time to collect them."""
-        members = (fields[0] for fields in map(_stat_by_proc, _numbers_in_proc()) if fields and int(fields[2]) == group)
-        return all(state in (b"Z", b"X") for state in members)
-
-    _marked = _by_pidfd
-
-else:
-
-    def _only_ended(group: int) -> bool:
-        """Told by `killpg` itself: it may not signal a group of which all have ended."""
-        return False
-
-    def _marked(secret: str) -> Iterator[Held]:
-        return _by_start_time(secret)
-
-
-def _self_and_ancestors(parent_of: Callable[[int], int]) -> set[int]:
-    seen: set[int] = set()
-    pid = os.getpid()
-    while pid > 0 and pid not in seen:
-        seen.add(pid)
-        pid = parent_of(pid)
-    return seen
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One line of `ps`: a process with what it was started with."""
-
-    pid: int
-    parent: int
-    uid: int
-    started: str
-    rest: str
-
-
-def _read_rows(*options: str) -> list[_Row]:
-    command = ["/bin/ps", *options, "-o", "pid=,ppid=,uid=,lstart=,command="]
-    told = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    return parse_rows(told.stdout.decode("utf-8", "replace"))
-
-
-def parse_rows(text: str) -> list[_Row]:
-    """What `ps -E` prints: numbers, a start time of five words, then the command with its environment."""
-    rows = []
-    for line in text.split("\n"):
-        words = line.split(None, 8)
-        if len(words) == 9:
-            rows.append(_Row(int(words[0]), int(words[1]), int(words[2]), " ".join(words[3:8]), words[8]))
-    return rows
-
-
-@dataclass(frozen=True)
-class _ByStartTime:
-    found: Found
-    started: str
-
-    def send(self, number: int) -> None:
-        if not self.gone():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self.found.pid, number)
-
-    def gone(self) -> bool:
-        return all(row.started != self.started for row in _read_rows("-p", str(self.found.pid)))
-
-    def close(self) -> None:
-        """Nothing is held but a number and a time."""
-
-
-def _by_start_time(secret: str) -> Iterator[Held]:
-    rows = _read_rows("-axww", "-E")
-    parents = {row.pid: row.parent for row in rows}
-    ours = _self_and_ancestors(lambda pid: parents.get(pid, 0))
-    for row in rows:
-        marked = re.search(rf"(?:^|\s){MARK}=(\S+)", row.rest)
-        if marked and row.pid not in ours and row.uid == os.geteuid():
-            found = _parse(marked[1], row.pid, secret)
-            if found is not None:
-                yield _ByStartTime(found, row.started)
-
-
-# --- one child ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a child ended: by itself with a status (negative: the signal), or by us."""
 
-    why: Literal["exited", "timeout", "enough"]
+    why: Literal["exited", "timeout", "enough", "stopped"]
     status: int | None
 
 
@@ -328,6 +70,7 @@ class Child:
         self._exit = exit
         self._pipes = pipes
         self._mark = mark
+        self._stop: asyncio.Future[None] = exit.get_loop().create_future()
         self.pid = transport.get_pid()
 
     @staticmethod
@@ -347,39 +90,50 @@ class Child:
         return self._transport.get_returncode()
 
     async def wait(self, timeout_s: float | None) -> Ended:
-        """Until it exits, its sink has enough, or the time is over. Ends nothing."""
+        """Until it exits, its sink has enough, the time is over, or `stop`. Ends nothing."""
         enough = [pipe.enough for pipe in self._pipes]
-        done, _ = await asyncio.wait([self._exit, *enough], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([self._exit, self._stop, *enough], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if self._exit in done:
             return Ended("exited", self.status)
+        if self._stop in done:
+            return Ended("stopped", None)
         return Ended("enough" if done else "timeout", None)
+
+    def stop(self) -> None:
+        """Make whoever waits go on to end it, now or when it comes to wait."""
+        if not self._stop.done():
+            self._stop.set_result(None)
 
     async def end(self, *, forced: bool) -> None:
         """End what is left of the group and read what it wrote. `forced`: also whatever left the group with the mark.
 
         A cancel that comes while this waits makes it KILL at once.
         """
+        gone = False
         try:
-            await self._end_group(forced=forced)
+            gone = await self._end_group(forced=forced)
         finally:
-            self._signal(signal.SIGKILL)
+            if not gone:
+                self._signal(signal.SIGKILL)
             for pipe in self._pipes:
                 pipe.finish()
             self._transport.close()
 
-    async def _end_group(self, *, forced: bool) -> None:
+    async def _end_group(self, *, forced: bool) -> bool:
         self._signal(signal.SIGTERM)
-        strays = asyncio.get_running_loop().run_in_executor(_sweeps, _end_strays, self._mark, self.pid) if forced and self._mark else None
-        if not await self._gone_within(GRACE_S):
+        strays = asyncio.get_running_loop().run_in_executor(sweeps, end_strays, self._mark, self.pid) if forced and self._mark else None
+        gone = await self._gone_within(GRACE_S)
+        if not gone:
             self._signal(signal.SIGKILL)
-            await self._gone_within(0.4)
+            gone = await self._gone_within(0.4)
         if strays is not None:
             await strays
+        return gone
 
     async def _gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         pause = 0.002
-        while not self._exit.done() or (self._signal(0) and not (pause > 0.01 and _only_ended(self.pid))):
+        while not self._exit.done() or (self._signal(0) and not (pause > 0.01 and only_ended(self.pid))):
             if time.monotonic() >= deadline:
                 return False
             await asyncio.sleep(pause)
@@ -422,21 +176,6 @@ async def _start(command: Sequence[str], folder: str, env: Mapping[str, str], si
     for pipe in pipes:
         pipe.begin()
     return Child(transport, exit, pipes, env.get(MARK))
-
-
-def _end_strays(mark: str, group: int) -> None:
-    """End what carries exactly this mark outside the group, and what it starts meanwhile."""
-    secret, run, call_id = mark.split(".", 2)
-
-    def strayed(found: Found) -> bool:
-        if (found.run, found.call_id) != (run, call_id):
-            return False
-        try:
-            return os.getpgid(found.pid) != group
-        except ProcessLookupError:
-            return False
-
-    _end_marked(secret, strayed)
 
 
 class _Exit(asyncio.SubprocessProtocol):

@@ -168,7 +168,7 @@ def _result(call: ToolCall, asked: SearchArguments, found: _Matches, ended: Ende
         notes.append(f"ended after {_TIMEOUT_S:g} s, so this is not all")
     if ended.why == "exited" and ended.status == 2 and said:
         notes.append(f"not everything could be read: {said[:300]}")
-    text = "\n".join(found.lines) or f"No line matches {asked.pattern} in {found.base}."
+    text = "\n".join(found.lines) or f"No line matches {asked.pattern} in {'the workspace' if found.base == '.' else found.base}."
     note = f"\n[{'; '.join(notes)}]" if notes else ""
     return ToolResult(id=call.id, ok=True, parts=(Part(type="text", text=text + note),), truncated=found.more or ended.why == "timeout")
 

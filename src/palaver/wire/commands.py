@@ -159,10 +159,13 @@ class PromoteItem(Command, frozen=True, kw_only=True):
     turn_id: TurnId
     """For a coming turn that has no id yet."""
     scope: str | None = None
+    by: str = "user"
 
 
 class PauseQueue(Command, frozen=True, kw_only=True):
     reason: str = "user"
+    fresh: str | None = None
+    """At a start: messages that no turn is there to read become items too, and their ids are derived from this."""
 
 
 class ResumeQueue(Command, frozen=True, kw_only=True):
@@ -375,6 +378,8 @@ class EndCancelled(Command, frozen=True, kw_only=True):
     at: str
     duration_ms: int
     cost: Cost | None = None
+    cause: Literal["crash", "shutdown"] | None = None
+    """The daemon ended first: nothing begins after this turn, what waited becomes the first, paused items."""
 
 
 class ParkTurn(Command, frozen=True, kw_only=True):

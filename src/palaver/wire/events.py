@@ -210,6 +210,8 @@ class ToolCallStarted(Event, frozen=True, kw_only=True):
     message_id: MessageId | None
     """None for a call that the daemon makes itself."""
     step_id: StepId | None
+    waits: bool = False
+    """An ask or a result follows in the same append: should the log end before it, the call may not begin."""
 
 
 class ToolCallRunning(Event, frozen=True, kw_only=True):

@@ -35,6 +35,8 @@ from palaver.wire.values import (
 Short = Annotated[str, Meta(max_length=256)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Limit = Annotated[int, Meta(ge=1)]
+Scopes = Annotated[str, Meta(max_length=256, pattern=r"^ *(read|prompt|approve|admin)( *, *(read|prompt|approve|admin))* *$")]
+"""One scope, or several with commas between."""
 
 # --- queries ------------------------------------------------------------------------------------------------------------------
 
@@ -108,8 +110,7 @@ class PlainHealth(Struct, frozen=True):
 
 
 class NewCode(Struct, frozen=True):
-    scope: Short = "admin"
-    """One scope or several, with commas between."""
+    scope: Scopes = "admin"
 
 
 class Code(Struct, frozen=True):
@@ -128,7 +129,7 @@ class LoggedIn(Struct, frozen=True):
 
 
 class NewToken(Struct, frozen=True):
-    scope: Short = "read"
+    scope: Scopes = "read"
     name: Annotated[str, Meta(min_length=1, max_length=80)] | None = None
     days: Annotated[float, Meta(gt=0, le=36_500)] | None = None
 
