@@ -39,7 +39,8 @@ from palaver.models.registry import ModelSettings, Registry
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy
 from palaver.settings import Settings
 from palaver.tools import ToolRegistry, builtin
-from palaver.tools.environment import child_environment, drop_mark
+from palaver.tools.base import ToolKind
+from palaver.tools.environment import child_environment, drop_mark, keep_private
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.processes import MARK, Marks, new_secret
 from palaver.wire.ids import CallId, SessionId
@@ -104,6 +105,7 @@ def build(
         protected=(folder.root, settings.path.parent),
         deadline_s=settings.approval.deadline_s,
         per_minute=settings.limits.tool_calls_per_minute,
+        end_jobs=jobs.close,
     )
     loop = LoopBackend(lambda name: _model(models, name), clock.now, settings.limits.steps)
     works = Works({"loop": loop}, calls, clock, _cost(models), reached)
@@ -159,17 +161,16 @@ def _agents(settings: Settings, models: Registry) -> Agents:
         for name, agent in settings.agents.items()
         if agent.backend == "loop"
     }
-    return Agents(models, configured, agent=settings.defaults.agent, mode=settings.defaults.mode)
+    return Agents(models, configured, agent=settings.defaults.agent, mode=settings.defaults.mode, delivery=settings.defaults.delivery)
 
 
 def _approval(settings: Settings) -> ApprovalPolicy:
     rules = tuple(msgspec.convert(msgspec.to_builtins(rule), Rule) for rule in settings.approval.rules)
-    return ApprovalPolicy(settings.approval.require_for_kinds, settings.approval.require_for_tools, rules)
+    kinds = tuple(map(ToolKind, settings.approval.require_for_kinds))
+    return ApprovalPolicy(kinds, settings.approval.require_for_tools, rules)
 
 
-def _environment(
-    env: Mapping[str, str], settings: Settings, models: Registry, marks: Marks
-) -> Callable[[CallId], Mapping[str, str]]:
+def _environment(env: Mapping[str, str], settings: Settings, models: Registry, marks: Marks) -> Callable[[CallId], Mapping[str, str]]:
     base = child_environment(env, keep=settings.sandbox.env, secret_names=models.secret_names())
     return lambda call_id: {**base, MARK: marks.of(call_id)}
 
@@ -298,7 +299,7 @@ async def _serve(
         daemon.sessions.start()
         _write_private(folder.root / "daemon.json", _about(folder, url, daemon))
         _say(url, None if no_token or not (print_url or sys.stdout.isatty()) else _sign_in_code(folder, tokens, app))
-        _not_dumpable()
+        keep_private()
 
     try:
         await serve_app(app, sock, stop, listening=listening)
@@ -327,14 +328,6 @@ def _sign_in_code(folder: DataFolder, tokens: Tokens, app: Palaver) -> str:
 def _say(url: str, code: str | None) -> None:
     """The sign-in address for the person at a terminal, the plain one for everybody else."""
     print(f"{url}/#code={code}" if code else url, flush=True)
-
-
-def _not_dumpable() -> None:
-    """Other processes of this user cannot read our environment or memory. Linux only; macOS guards both by itself."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 def _bind(port: int) -> socket.socket:
@@ -367,7 +360,9 @@ def _wait_for_holder(folder: DataFolder) -> Lock | None:
 def _first_one(folder: DataFolder) -> int:
     url = _answering(folder)
     if url is None:
-        return _complain(f"Process {folder.holder()} has the data folder {folder.root} and does not answer. End it, or use another --data.", 1)
+        return _complain(
+            f"Process {folder.holder()} has the data folder {folder.root} and does not answer. End it, or use another --data.", 1
+        )
     print(url, flush=True)
     return 0
 

@@ -17,7 +17,8 @@ from palaver.models.base import CallPiece, Finish, ModelCall, ModelMessage, Mode
 from palaver.models.demo import Demo
 from palaver.models.demo_words import MAX_WAIT_S, WORDS, Fail, Wait, read_phrases
 from palaver.tools.ask_user import AskUserArguments, to_questions
-from palaver.tools.patch import Text, parse
+from palaver.tools.patch import parse
+from palaver.tools.patch_text import Text
 from palaver.wire.events import AnyEvent, ContextCompacted, ModelOutputCompleted, Recorded, ToolCallStarted
 from palaver.wire.ids import CallId, MessageId, SessionId, TurnId
 from palaver.wire.values import Author, Message, Part, ToolCall

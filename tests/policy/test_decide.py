@@ -122,8 +122,8 @@ def test_a_folder_beside_the_workspace_with_a_longer_name_is_outside() -> None:
     assert judge(patch(f"{WORKSPACE}-other/a.py", mode="edit")).decision == "ask"
 
 
-GUARDED = """AGENTS.md CLAUDE.md .mcp.json opencode.json .envrc Makefile .palaver/agents/a.toml .claude/settings.json .codex/config.toml .pi/x
-    .gemini/x .qwen/x .opencode/x .vscode/tasks.json .idea/x .husky/pre-commit .github/workflows/ci.yml hooks/pre-commit sub/AGENTS.md
+GUARDED = """AGENTS.md CLAUDE.md .mcp.json opencode.json .envrc Makefile .palaver/agents/a.toml .claude/settings.json .codex/config.toml
+    .pi/x .gemini/x .qwen/x .opencode/x .vscode/tasks.json .idea/x .husky/pre-commit .github/workflows/ci.yml hooks/pre-commit sub/AGENTS.md
     agents.md MAKEFILE GNUmakefile sub/.vscode/tasks.json""".split()
 
 

@@ -73,5 +73,6 @@ def test_a_changed_line_that_looks_like_a_header_is_only_a_line() -> None:
 
 
 def test_a_line_separator_inside_of_a_line_does_not_end_it() -> None:
-    text = diff("a\u2028b\n", "a\u2028--- x\n")
-    assert extent_of(text + diff("one\n", "", "a/g.py", "/dev/null")).deletes_or_renames
+    text = diff("a\u2028b\n", "a\u2028--- x\n") + diff("one\n", "", "a/g.py", "/dev/null")
+    assert extent_of(text).changed == 3
+    assert extent_of(text).deletes_or_renames

@@ -43,10 +43,11 @@ class Agent:
 
 
 class Agents:
-    def __init__(self, models: Registry, configured: Mapping[str, Agent], *, agent: str | None, mode: str) -> None:
+    def __init__(self, models: Registry, configured: Mapping[str, Agent], *, agent: str | None, mode: str, delivery: str) -> None:
         self._models = models
         self._preferred = agent
         self.mode = mode
+        self.delivery = "queue" if delivery == "auto" else delivery
         palaver = Agent("palaver", "loop", "Palaver's own agent", models.default())
         demo = Agent("demo", "loop", "The built-in demo: no model, real tools", "demo")
         self._agents = {agent.name: agent for agent in (palaver, demo, *configured.values())}
@@ -97,5 +98,3 @@ class Agents:
         if not ready:
             shown["reason"] = "No model is known. Set PALAVER_MODEL and OPENAI_API_KEY, or add [models.NAME] to the settings."
         return shown
-
-

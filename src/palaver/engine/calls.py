@@ -15,7 +15,7 @@ from palaver.engine.clock import Clock
 from palaver.engine.session import Session
 from palaver.engine.workspaces import Workspace, Workspaces
 from palaver.errors import Refused, ToolFailed
-from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, judge, narrowed
+from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, judge, named_paths, narrowed
 from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolRegistry
 from palaver.wire import commands as c
 from palaver.wire.ids import AskId, CallId, MessageId, SessionId, StepId, TurnId, ask_id
@@ -49,6 +49,8 @@ class Calls:
     protected: tuple[Path, ...] = ()
     deadline_s: float | None = None
     per_minute: int = 120
+    end_jobs: Callable[[SessionId], Awaitable[None]] | None = None
+    """Ends the background jobs of a session."""
     _recent: dict[SessionId, deque[float]] = field(default_factory=dict)
 
     def complain(self, text: str) -> None:
@@ -60,9 +62,7 @@ class Calls:
 
     # --- before ---------------------------------------------------------------------------------------------------------------
 
-    async def opened(
-        self, session: Session, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId
-    ) -> tuple[c.NewCall, ...]:
+    async def opened(self, session: Session, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> tuple[c.NewCall, ...]:
         """Each call with what was decided about it. Whatever is wrong with a call becomes its result, never an exception."""
         return tuple([await self._opened(session, call, message_id, step_id) for call in calls])
 
@@ -118,9 +118,9 @@ class Calls:
         if call.input_raw is not None:
             raise ToolFailed(f"The arguments of {call.name} are not a JSON object: {call.input_raw[:200]!r}", code="invalid_arguments")
         info, turn = session.safe.created, session.safe.turn
+        workspace = await self.workspaces.get(info.workspace_path)
         context = self.context(session, turn.id if turn else TurnId(""), call.id)
         description = await asyncio.to_thread(_described, tool, context, call)
-        workspace = await self.workspaces.get(info.workspace_path)
         mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
         if turn is not None and turn.narrow:
             mode = narrowed(mode, "ask")
@@ -128,9 +128,7 @@ class Calls:
 
     async def case_for(self, workspace: Workspace, call: ToolCall, mode: str) -> Case:
         """The case of a call that nobody has made: what `explain` explains. Raises `ToolFailed`."""
-        context = ToolContext(
-            Path(workspace.path), "", "", call.id, {}, lambda stream, text: None, _no_artifact, hidden=self.protected
-        )
+        context = ToolContext(Path(workspace.path), "", "", call.id, {}, lambda stream, text: None, _no_artifact, hidden=self.protected)
         tool = self.tools.find(call.name)
         description = await asyncio.to_thread(_described, tool, context, call)
         return self._case(tool.definition(), call, description, context, workspace, mode, ())  # type: ignore[arg-type]  # a mode
@@ -180,7 +178,19 @@ class Calls:
 
     # --- during ---------------------------------------------------------------------------------------------------------------
 
-    def context(self, session: Session, turn_id: TurnId, call_id: CallId) -> ToolContext:
+    async def allowed(self, session: Session, tool: Tool, call: ToolCall, *, approved: bool) -> tuple[Path, ...]:
+        """What outside of the workspace the call may touch: what rules and grants name, and what its own approval showed."""
+        info = session.safe.created
+        workspace = await self.workspaces.get(info.workspace_path)
+        rules = (*self.approval.rules, *workspace.rules, *session.safe.grants)
+        named = named_paths(rules, info.workspace_path, str(Path.home()))
+        if approved:
+            context = self.context(session, TurnId(""), call.id)
+            described = await asyncio.to_thread(_described, tool, context, call)
+            named = (*named, *described.writes, *described.reads)
+        return tuple(map(Path, named))
+
+    def context(self, session: Session, turn_id: TurnId, call_id: CallId, allowed: tuple[Path, ...] = ()) -> ToolContext:
         logged = 0
 
         def output(stream: Stream, text: str) -> None:
@@ -203,13 +213,16 @@ class Calls:
             artifact=artifact,
             hidden=self.protected,
             shown=self.files.shown(session.id),
+            allowed=allowed,
         )
 
     async def whole(self, session: Session, call: ToolCall, refs: Refs | None) -> ToolCall:
         """The call with its whole input."""
         if not refs:
             return call
-        return ToolCall(call.id, call.name, await big.restored(call.input, refs, lambda ref: self.files.load(session.id, ref)), call.input_raw)
+        return ToolCall(
+            call.id, call.name, await big.restored(call.input, refs, lambda ref: self.files.load(session.id, ref)), call.input_raw
+        )
 
     async def cut_result(self, session: Session, turn_id: TurnId, result: ToolResult) -> tuple[ToolResult, Refs | None]:
         return await big.cut_result(result, self._store(session.id, turn_id, "result"))

@@ -54,4 +54,3 @@ class Batch:
             lines = [b"id: %d\ndata: %b\n\n" % (seq, line) for seq, line in enumerate(self.lines, self.first)]
             self._sse = b"".join([*lines, *(b"data: %b\n\n" % piece for piece in self.pieces)])
         return self._sse
-

@@ -100,7 +100,7 @@ class Hub:
             backend=agent.backend,
             model=model,
             mode=mode,
-            delivery="queue" if new.delivery in (None, "auto") else new.delivery,
+            delivery=self.agents_.delivery if new.delivery in (None, "auto") else new.delivery,
             capabilities=agent.capabilities,
             title_set=new.title is not None,
             available_modes=MODES,
@@ -153,7 +153,7 @@ class Hub:
         if "title" in wanted:
             wanted["title_set"] = wanted["title"] is not None
         if wanted.get("delivery") == "auto":
-            wanted["delivery"] = "queue"
+            wanted["delivery"] = self.agents_.delivery
         return wanted
 
     async def delete(self, session_id: str, actor: Actor) -> None:
@@ -178,11 +178,13 @@ class Hub:
             return self.sessions.shown(session)
 
     async def _emptied(self, session: Session, actor: Actor) -> None:
-        """Cancel until nothing runs and nothing waits to run."""
+        """Cancel until nothing runs and nothing waits to run, background jobs neither."""
         while (turn := session.ahead.turn) is not None:
             await session.submit(c.CancelTurn(by=actor.name, fresh=fresh(), keep_queue=False))
             ended = turn.id
             await session.until(lambda state: state.turn is None or state.turn.id != ended)
+        if self.calls.end_jobs is not None:
+            await self.calls.end_jobs(session.id)
 
     async def fork(self, session_id: str, at_message_id: str | None, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
@@ -233,7 +235,9 @@ class Hub:
         async with self.sessions.using(session_id) as session:
             local = self.sessions.local(session.id)
             if draft["rev"] != local.rev:
-                raise Refused("draft_conflict", "The draft was changed elsewhere. Take the stored one, or write over its rev.", **_draft(local))
+                raise Refused(
+                    "draft_conflict", "The draft was changed elsewhere. Take the stored one, or write over its rev.", **_draft(local)
+                )
             changed = msgspec.structs.replace(local, text=draft["text"], attachments=draft["attachments"], rev=local.rev + 1)
             await self.sessions.save_local(session, changed)
             return {"rev": changed.rev}
@@ -291,9 +295,7 @@ class Hub:
         return store
 
     async def cancel(self, session_id: str, turn_id: str | None, keep_queue: bool, actor: Actor) -> dict[str, Any]:
-        command = c.CancelTurn(
-            by=actor.name, fresh=fresh(), turn_id=TurnId(turn_id) if turn_id else None, keep_queue=keep_queue
-        )
+        command = c.CancelTurn(by=actor.name, fresh=fresh(), turn_id=TurnId(turn_id) if turn_id else None, keep_queue=keep_queue)
         async with self.sessions.using(session_id) as session:
             try:
                 reply = await session.send(command)
@@ -304,9 +306,7 @@ class Hub:
 
     async def retry(self, session_id: str, turn_id: str, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            reply = await session.send(
-                c.RetryTurn(turn_id=TurnId(turn_id), new_turn_id=TurnId(new_id("turn")), scope=_narrow(actor))
-            )
+            reply = await session.send(c.RetryTurn(turn_id=TurnId(turn_id), new_turn_id=TurnId(new_id("turn")), scope=_narrow(actor)))
             return _plain(reply)
 
     # --- the queue ----------------------------------------------------------------------------------------------------------
@@ -532,9 +532,7 @@ class Hub:
 
     # --- reading ------------------------------------------------------------------------------------------------------------
 
-    async def transcript(
-        self, session_id: str, *, before: str | None, after: str | None, around: str | None, limit: int
-    ) -> dict[str, Any]:
+    async def transcript(self, session_id: str, *, before: str | None, after: str | None, around: str | None, limit: int) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
             plan = session.pages.plan(before=before, after=after, around=around, limit=limit)
             log = [recorded async for recorded in self._recorded(session, plan.from_seq - 1, plan.to_seq)]
@@ -622,9 +620,7 @@ class Hub:
     async def context(self, session_id: str, turn: str | None, step: str | None) -> dict[str, Any]:
         raise Refused("not_found", "Requests are not kept yet.")
 
-    async def put_attachment(
-        self, session_id: str, name: str, mime_type: str, chunks: AsyncIterator[bytes]
-    ) -> dict[str, Any]:
+    async def put_attachment(self, session_id: str, name: str, mime_type: str, chunks: AsyncIterator[bytes]) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
             if session.safe.closed:
                 raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
@@ -710,9 +706,7 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _parts(given: Any) -> tuple[Part, ...]:
-    return tuple(
-        Part(part.type, PartId(new_id("part")), part.text, part.ref, part.mime_type, part.name) for part in given
-    )
+    return tuple(Part(part.type, PartId(new_id("part")), part.text, part.ref, part.mime_type, part.name) for part in given)
 
 
 def _fingerprint(parts: tuple[Part, ...]) -> str:
@@ -733,4 +727,3 @@ def _check_answers(asked: e.QuestionAsked, answers: Mapping[str, Any]) -> None:
             raise Invalid(f"{wrong[0]!r} is none of the options: {', '.join(labels)}.", path=f"answers.{id}.selected")
         if len(answer.selected) > 1 and not question.multiple:
             raise Invalid("Only one option can be chosen here.", path=f"answers.{id}.selected")
-

@@ -30,6 +30,7 @@ from palaver.wire.ids import SessionId, session_of
 IDLE_S = 60.0
 """A session that nobody watches and that does nothing leaves memory after this time."""
 SWEEP_S = 1.0
+RECOVERY_S = 10.0
 
 
 class Local(msgspec.Struct, omit_defaults=True):
@@ -61,7 +62,7 @@ class Sessions:
         self._changed: set[Session] = set()
         self._marked: set[str] = set()
         self._recovered = asyncio.Event()
-        self._unrecovered: set[str] = set()
+        self._unrecovered: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.index = SessionIndex(self.folder.root / "index.sqlite", self._all_rows)
         self.around = Surroundings(self.log, self.clock, self.work, self._mark, self._heard, self.reached)
@@ -70,12 +71,17 @@ class Sessions:
 
     def start(self) -> None:
         """Begin to look at what the last run left open. Requests for those sessions wait for it, all others do not."""
-        self._unrecovered = set(self.folder.open_sessions())
+        self._unrecovered = {name: asyncio.Event() for name in self.folder.open_sessions()}
         self._marked = set(self._unrecovered)
         self._tasks = [asyncio.ensure_future(self._recover_all()), asyncio.ensure_future(self._sweep())]
 
     async def recovered(self) -> None:
-        await self._recovered.wait()
+        """Returns when every session that was left open is ready, or has had the time to be: a full disk holds up nobody for good."""
+        try:
+            async with asyncio.timeout(RECOVERY_S):
+                await self._recovered.wait()
+        except TimeoutError:
+            return
 
     async def stop(self) -> None:
         """End running turns as interrupted, leave open those that only wait, and leave whole logs."""
@@ -106,26 +112,33 @@ class Sessions:
         await session.checkpoint()
 
     async def _recover_all(self) -> None:
-        names = sorted(self._unrecovered)
-        found: list[Session] = []
-        for name in names:
-            try:
-                found.append(await self._open(name))
-            except Refused:
-                self.index.delete(name)  # it was deleted, or never came to be
-                self.folder.clear_open(name)
-            except (DiskFailed, msgspec.DecodeError) as error:
-                self.calls.complain(f"The session {name} could not be opened: {error}")
+        opened = await asyncio.gather(*map(self._open_again, sorted(self._unrecovered)))
+        found = [session for session in opened if session is not None]
         await self._end_left_processes(found)
         self.reached("recovery.begun")
-        for session in found:
-            await recover(session, self.calls, self.clock)
-            self._put_row(session)
-            session.begin()
-            self._unrecovered.discard(session.id)
-        self._unrecovered.clear()
+        await asyncio.gather(*map(self._recover, found))
+        for ready in self._unrecovered.values():
+            ready.set()
+        self._unrecovered = {}
         self._recovered.set()
         await self.folder.empty_trash()
+
+    async def _open_again(self, name: str) -> Session | None:
+        try:
+            return await self._open(name)
+        except Refused:  # it was deleted, or never came to be
+            self.index.delete(name)
+            await self.index.flush()
+            self.folder.clear_open(name)
+        except (DiskFailed, msgspec.DecodeError) as error:
+            self.calls.complain(f"The session {name} could not be opened: {error}")
+        return None
+
+    async def _recover(self, session: Session) -> None:
+        await recover(session, self.calls, self.clock)
+        self._put_row(session)
+        session.begin()
+        self._unrecovered.pop(session.id).set()
 
     async def _end_left_processes(self, sessions: Sequence[Session]) -> None:
         """End what the calls of the last run left behind, before their results are reported."""
@@ -134,15 +147,14 @@ class Sessions:
         def ends(found: Found) -> bool:
             return found.run != self.marks.run and (found.call_id in calls or found.call_id.startswith("job_"))
 
-        if calls or sessions:
-            await end_marked(self.marks, ends)
+        await end_marked(self.marks, ends)
 
     # --- finding one ------------------------------------------------------------------------------------------------------------
 
     async def get(self, session_id: str) -> Session:
         """The session, loaded and recovered. Raises `Refused("not_found")`."""
-        if session_id in self._unrecovered:
-            await self._recovered.wait()
+        if ready := self._unrecovered.get(session_id):
+            await ready.wait()
         return await self._open(session_id)
 
     async def _open(self, session_id: str) -> Session:

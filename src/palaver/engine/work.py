@@ -142,9 +142,7 @@ class Works:
         self.reached("cancel.stopped")
         cost = self.cost_of(turn.model, turn.usage)
         await session.report(
-            c.EndCancelled(
-                turn_id=turn.id, fresh=fresh(), at=self.clock.now(), duration_ms=self._since(turn.started_at), cost=cost
-            )
+            c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=self.clock.now(), duration_ms=self._since(turn.started_at), cost=cost)
         )
 
     def _since(self, moment: str) -> int:
@@ -163,16 +161,17 @@ class Works:
         started = self.clock.ticks()
         await session.report(c.BeginCall(turn_id=turn_id, tool_call_id=call_id))
         self.reached("call.running")
-        result = await self._invoked(session, turn_id, tool, whole)
+        result = await self._invoked(session, turn_id, tool, whole, approved=call.ask is not None)
         self.reached("call.done")
         shown, refs = await self.calls.cut_result(session, turn_id, result)
         await session.report(
             c.CompleteCall(turn_id=turn_id, result=shown, duration_ms=milliseconds(self.clock.ticks() - started), refs=refs)
         )
 
-    async def _invoked(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall) -> ToolResult:
+    async def _invoked(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall, *, approved: bool) -> ToolResult:
         try:
-            return await tool.invoke(self.calls.context(session, turn_id, call.id), call)
+            allowed = await self.calls.allowed(session, tool, call, approved=approved)
+            return await tool.invoke(self.calls.context(session, turn_id, call.id, allowed), call)
         except ToolFailed as failed:
             error = CallError(failed.code, failed.message)
         except Exception as bug:  # of a tool: its call ends, and nothing else
@@ -259,9 +258,7 @@ async def expire(session: Session, ask_id: str, clock: Clock) -> None:
     if ask is None:
         return
     if ask.approval is not None:
-        await session.report(
-            c.AnswerApproval(approval_id=ask.id, action="deny", by="deadline", at=clock.now(), cause="expired")
-        )
+        await session.report(c.AnswerApproval(approval_id=ask.id, action="deny", by="deadline", at=clock.now(), cause="expired"))
         return
     defaults = _defaults(ask)
     await session.report(question_answer(ask, "default" if defaults else "expired", "deadline", clock.now(), defaults))

@@ -17,7 +17,7 @@ from palaver.policy.words import MAX_DEPTH, Draft, Unparsed
 from palaver.policy.wrappers import SHELLS, unwrap
 
 MAX_BYTES = 16 * 1024
-_MAX_STEPS = 64 * MAX_BYTES
+_MAX_STEPS = 16 * MAX_BYTES
 _NOWHERE = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"))
 
 

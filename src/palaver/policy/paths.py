@@ -9,15 +9,16 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import pairwise
 
 from palaver.policy.command import Line, Part
 from palaver.policy.programs import name_of, removes, writes
 
 _IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
-_MAX_BASES = 8
+_MAX_BASES = 4
 _NAME = re.compile(r"[\w.-]")
 
 _GUARDED_NAMES = frozenset("agents.md claude.md .mcp.json opencode.json .envrc makefile gnumakefile".split())
@@ -42,7 +43,13 @@ def is_inside(path: str, folder: str) -> bool:
 
 def is_inside_any(path: str, folders: Iterable[str]) -> bool:
     """The same, for what restricts."""
-    return any(is_inside(folded(path), folded(folder)) for folder in folders)
+    path = clean(folded(path))
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in map(_plain, folders))
+
+
+@lru_cache(maxsize=64)
+def _plain(folder: str) -> str:
+    return clean(folded(folder))
 
 
 def relative(path: str, workspace: str) -> str:
@@ -122,28 +129,22 @@ def _name_matches(pattern: str, name: str) -> bool:
 # --- what a shell line mentions -----------------------------------------------------------------------------------------------
 
 
-def mentioned(line: Line, start: str, home: str | None) -> Iterator[str]:
+def mentioned(line: Line, start: str, home: str | None) -> tuple[str, ...]:
     """Every path that a word of the line may name. A word that only looks like a path counts too."""
-    bases = _bases(line, start, home)
-    for part in line.parts:
-        for word in (*part.words, *part.files, *part.sources):
-            yield from _candidates(word.text, bases, home)
+    words = (word.text for part in line.parts for word in (*part.words, *part.files, *part.sources))
+    return _candidates(words, _bases(line, start, home), home)
 
 
-def written(line: Line, start: str, home: str | None) -> Iterator[str]:
+def written(line: Line, start: str, home: str | None) -> tuple[str, ...]:
     """Those that it would change, as far as redirections and the programs that change files tell."""
-    bases = _bases(line, start, home)
-    for part in line.parts:
-        for text in (*(word.text for word in part.files), *writes(part.words)):
-            yield from _candidates(text, bases, home)
+    words = (text for part in line.parts for text in (*(word.text for word in part.files), *writes(part.words)))
+    return _candidates(words, _bases(line, start, home), home)
 
 
-def removed(line: Line, start: str, home: str | None) -> Iterator[str]:
+def removed(line: Line, start: str, home: str | None) -> tuple[str, ...]:
     """Those that it would remove, move or open with everything below them."""
-    bases = _bases(line, start, home)
-    for part in line.parts:
-        for text in removes(part.words):
-            yield from _candidates(text, bases, home)
+    words = (text for part in line.parts for text in removes(part.words))
+    return _candidates(words, _bases(line, start, home), home)
 
 
 def names_folder(text: str, folder: str, shown: Iterable[str], home: str | None) -> bool:
@@ -188,11 +189,10 @@ def _changes_to(part: Part) -> str | None:
     return None
 
 
-def _candidates(text: str, bases: list[str], home: str | None) -> Iterator[str]:
-    for piece in {text, text.partition("=")[2], text.partition("@")[2]}:
-        if piece and not piece.startswith("-"):
-            for base in bases:
-                yield _resolve(piece, base, home)
+def _candidates(words: Iterable[str], bases: list[str], home: str | None) -> tuple[str, ...]:
+    """What these words may name: they, and what follows a `=` or `@` in them. Each once: wrappers repeat what they carry."""
+    pieces = dict.fromkeys(piece for text in dict.fromkeys(words) for piece in (text, text.partition("=")[2], text.partition("@")[2]))
+    return tuple(_resolve(piece, base, home) for piece in pieces if piece and not piece.startswith("-") for base in bases)
 
 
 def _resolve(text: str, base: str, home: str | None) -> str:

@@ -43,7 +43,7 @@ def extent_of(diff: str) -> Extent:
     """Count a unified diff. Hunks are followed by their counts, so a removed line that reads `-- a` is no header."""
     changed, old_left, new_left = 0, 0, 0
     deletes_or_renames, before = False, ""
-    for line in diff.splitlines():
+    for line in diff.split("\n"):
         if old_left > 0 or new_left > 0:
             sign = line[:1]
             changed += sign in ("+", "-")

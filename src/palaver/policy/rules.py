@@ -51,7 +51,7 @@ class Facts:
     @cached_property
     def mentioned(self) -> tuple[str, ...]:
         """Paths that a shell line may name."""
-        return () if self.line is None else tuple(mentioned(self.line, self.start, self.case.home))
+        return () if self.line is None else mentioned(self.line, self.start, self.case.home)
 
     @property
     def start(self) -> str:

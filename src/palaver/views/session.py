@@ -117,4 +117,3 @@ def _name(call: ToolCall | None) -> str:
 def _short(text: str) -> str:
     line = text.strip().split("\n", 1)[0]
     return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
-

@@ -52,16 +52,12 @@ def encode_event(recorded: Recorded) -> bytes:
     data = recorded.data
     if isinstance(data, UnknownEvent):
         return data.raw
-    return encode(
-        _Line(recorded.v, recorded.seq, recorded.ts, recorded.session_id, recorded.turn_id, TYPE_NAMES[type(data)], data)
-    )
+    return encode(_Line(recorded.v, recorded.seq, recorded.ts, recorded.session_id, recorded.turn_id, TYPE_NAMES[type(data)], data))
 
 
 def encode_frame(session_id: str, turn_id: str | None, ts: str, data: Event) -> bytes:
     """The same envelope without a `seq`: a piece of the tail, which is provisional."""
-    return encode(
-        {"v": VERSION, "ts": ts, "session_id": session_id, "turn_id": turn_id, "type": TYPE_NAMES[type(data)], "data": data}
-    )
+    return encode({"v": VERSION, "ts": ts, "session_id": session_id, "turn_id": turn_id, "type": TYPE_NAMES[type(data)], "data": data})
 
 
 def decode_head(line: bytes) -> Head:

@@ -321,4 +321,3 @@ class ContextCategory(Value, frozen=True):
 class Peer(Value, frozen=True):
     agent: str
     session_id: SessionId
-
