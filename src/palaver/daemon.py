@@ -231,7 +231,7 @@ def serve(
     disk: Disk | None = None,
     reached: Callable[[str], None] = nothing,
 ) -> int:
-    """Run until SIGTERM or SIGINT. The command's exit code: 0 at a clean end, 1 when the port or the folder is taken, 2 when it is unsafe."""
+    """Run until SIGTERM or SIGINT. Gives the exit code: 0 at a clean end, 1 when port or folder are taken, 2 when the folder is unsafe."""
     drop_mark()
     folder = DataFolder(data, disk, reached=reached)
     try:

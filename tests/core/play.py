@@ -75,6 +75,8 @@ WHICH = Question(
     "q1", "Which", "Which one?", "choice", (QuestionOption("A"), QuestionOption("B")), multiple=False, free_text=True, default="A"
 )
 Needs = Literal["nothing", "approval", "question"]
+Wanted = tuple[str, CallKind, Needs]
+"""A tool's name, what kind of call it is, and what must come before it."""
 
 
 def info(**chosen: Any) -> SessionInfo:
@@ -92,24 +94,13 @@ def info(**chosen: Any) -> SessionInfo:
     return SessionInfo(SESSION, CREATED_AT, "/home/ada/engine", **(facts | chosen))
 
 
-class Play:
+class Session:
     """`log` is what the session's log has, `sent` every command with what it was answered."""
 
-    def __init__(self, **chosen: Any) -> None:
+    def __init__(self) -> None:
         self.state = State()
         self.log: list[e.Recorded] = []
         self.sent: list[tuple[c.AnyCommand, c.Reply | Refused | None]] = []
-        self._ids: dict[str, int] = {}
-        self.send(c.CreateSession(session=info(**chosen)))
-
-    # --- the machinery
-
-    def id(self, prefix: str) -> str:
-        self._ids[prefix] = self._ids.get(prefix, 0) + 1
-        return f"{prefix}_{self._ids[prefix]}"
-
-    def fresh(self) -> str:
-        return f"{self.id('fresh')}_"
 
     def now(self) -> str:
         return f"2026-03-01T{9 + len(self.sent) // 3600:02}:{len(self.sent) // 60 % 60:02}:{len(self.sent) % 60:02}.000Z"
@@ -130,6 +121,24 @@ class Play:
     def take(self, recorded: e.Recorded) -> None:
         self.log.append(recorded)
         self.state = apply(self.state, recorded)
+
+
+class Play(Session):
+    """The session with a verb for each thing that happens to it."""
+
+    def __init__(self, **chosen: Any) -> None:
+        super().__init__()
+        self._ids: dict[str, int] = {}
+        self.send(c.CreateSession(session=info(**chosen)))
+
+    # --- the machinery
+
+    def id(self, prefix: str) -> str:
+        self._ids[prefix] = self._ids.get(prefix, 0) + 1
+        return f"{prefix}_{self._ids[prefix]}"
+
+    def fresh(self) -> str:
+        return f"{self.id('fresh')}_"
 
     def refuses(self, command: c.AnyCommand) -> Refused:
         """The refusal of a command that must be refused, and that then has changed nothing."""
@@ -286,7 +295,7 @@ class Play:
         self.send(c.StartCalls(turn_id=self.turn, calls=tuple(calls)))
         return asks
 
-    def batch(self, *wanted: tuple[str, CallKind, Needs], text: str = "", **more: Any) -> tuple[list[CallId], list[AskId]]:
+    def batch(self, *wanted: Wanted, text: str = "", **more: Any) -> tuple[list[CallId], list[AskId]]:
         """A step that ends with these calls; gives their ids, and those of their asks."""
         calls = self.called(*(name for name, _, _ in wanted))
         message = self.speaks(text, *calls)

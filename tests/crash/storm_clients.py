@@ -238,7 +238,7 @@ class Person:
         await self.opens("ask")
         name = f"note-{self.book.token()}"
         (self.book.workspace / name).symlink_to("note")
-        await self.says(f"run the command `./{name} nothing` then run the command `./{name} more`")
+        await self.says(f"run the command `./{name} {self.book.token()}` then run the command `./{name} {self.book.token()}`")
         asks = await self.open_asks()
         if asks:
             await self.approves(asks[0], action="approve", scope="workspace")

@@ -45,7 +45,13 @@ class Life:
         if not self.url:
             return False
         token = (self.data / "token").read_text().strip()
-        self._client = httpx2.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE, trust_env=False)
+        self._client = httpx2.AsyncClient(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx2.Timeout(PATIENCE, read=None),  # a stream may be silent for as long as it likes
+            limits=httpx2.Limits(max_connections=None),
+            trust_env=False,
+        )
         return True
 
     @property
@@ -159,7 +165,8 @@ class Host:
 @asynccontextmanager
 async def hosting(folder: Path) -> AsyncIterator[Host]:
     """A place to start daemons from."""
-    config, armed, log = folder / "config.toml", folder / "armed", folder / "stderr"
+    config, armed, log = folder / "config" / "config.toml", folder / "armed", folder / "stderr"
+    config.parent.mkdir()
     config.touch()
     armed.write_bytes(b"- 1 0".ljust(100))
     env = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}

@@ -65,12 +65,18 @@ class Told:
         wrong = is_legal(self.history.messages(closing=True))
         assert wrong is None, (self.id, wrong)
 
-    def check_recovered(self) -> None:
-        """After a start has looked at it."""
+    def goes_on(self, since: int) -> bool:
+        """A grant that was on disk has settled what its turn waited for, after the event `since`."""
+        settled = [one for one in self.recorded[since:] if isinstance(one.data, e.ApprovalGranted) and one.data.by == "policy"]
+        return self.state.turn is not None and any(one.turn_id == self.state.turn.id for one in settled)
+
+    def check_recovered(self, since: int) -> None:
+        """After a start has looked at it, and whatever went on has come to an end."""
         self.check()
         state = self.state
         if state.turn is not None:
-            assert state.turn.parked and state.asks and state.only_waits, (self.id, state.turn)
+            assert state.asks and state.only_waits, (self.id, state.turn)
+            assert state.turn.parked or self.goes_on(since), (self.id, state.turn)
         else:
             assert not state.asks, (self.id, state.asks)
         assert all(item.paused for item in state.queue), (self.id, state.queue)
@@ -107,19 +113,18 @@ class Told:
 def check_effects(logs: list[Told], effects: Path) -> None:
     """No effect without its `tool_call_running`, none twice, and none missing of a call that says it went well."""
     done = Counter(effects.read_text().splitlines()) if effects.exists() else Counter[str]()
-    may, must = Counter[str](), Counter[str]()
+    commands: dict[str, str] = {}
+    ran, went_well = set[str](), set[str]()  # by call: a fork has copies of the events of one call
     for log in logs:
-        commands = {call.id: call.input["command"] for event in log.all(e.ToolCallStarted) if (call := event.tool_call).name == "shell"}
-        commands |= {event.tool_call.id: event.input["command"] for event in log.all(e.ApprovalGranted) if event.input}
-        for event in log.all(e.ToolCallRunning):
-            may.update(_tokens(commands.get(event.tool_call_id, "")))
-        for event in log.all(e.ToolCallCompleted):
-            if event.tool_result.ok:
-                must.update(_tokens(commands.get(event.tool_call.id, "")))
+        commands |= {call.id: call.input["command"] for one in log.all(e.ToolCallStarted) if (call := one.tool_call).name == "shell"}
+        ran |= {one.tool_call_id for one in log.all(e.ToolCallRunning)}
+        went_well |= {one.tool_call.id for one in log.all(e.ToolCallCompleted) if one.tool_result.ok}
+    may = Counter(token for call in ran for token in _tokens(commands.get(call, "")))
+    must = Counter(token for call in went_well for token in _tokens(commands.get(call, "")))
     assert done <= may, f"effects without a call, or twice: {done - may}"
     assert must <= done, f"effects that a result tells of and nobody finds: {must - done}"
 
 
 def _tokens(command: str) -> list[str]:
-    words = command.split()
-    return [words[place + 1] for place, word in enumerate(words[:-1]) if word == "./note"]
+    words = command.replace(";", " ").split()
+    return [words[place + 1] for place, word in enumerate(words[:-1]) if word.startswith("./note")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -115,8 +116,9 @@ def test_a_line_of_4_mib_is_not_read_at_all(line: str) -> None:
 # --- fuzz ---------------------------------------------------------------------------------------------------------------------
 
 PIECES = [
-    *"; & | && || < > >> << <<< ( ) { } $ ` ' \" \\ # ! * ? [ ] = - ~ $( ${ $(( )) <( 2>&1 if then fi else while do done for in case esac ;;".split(),
-    *"function eval env nice xargs bash sh -c command exec {} A=1 A EOF <<EOF $' time [[ ]] -- () nohup builtin echo $A , .. git rm".split(),
+    *"; & | && || < > >> << <<< ( ) { } $ ` ' \" \\ # ! * ? [ ] = - ~ $( ${ $(( )) <( 2>&1 if then fi else while do done".split(),
+    *"for in case esac ;; function eval env nice xargs bash sh -c command exec {} A=1 A EOF <<EOF $' time [[ ]] -- ()".split(),
+    *"nohup builtin echo $A , .. git rm".split(),
     *(
         " ",
         "  ",
@@ -167,7 +169,8 @@ def test_adding_characters_to_an_allowed_line_never_allows_a_part_that_alone_is_
     assume(judge(shell(changed, grants=GRANTS)).decision == "allow")
     for part in parse(changed).parts:
         if part.words and not part.wrapper:
-            assert judge(shell(part.text, grants=GRANTS)).decision == "allow", part
+            alone = " ".join(shlex.quote(word.text) + ("" if word.literal else "*") for word in part.words)
+            assert judge(shell(alone, grants=GRANTS)).decision == "allow", part
 
 
 # --- a real shell -------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ def test_a_mode_answers_for_each_kind(mode: Mode, kind: ToolKind) -> None:
     assert verdict.by == f"mode {mode}"
 
 
+def test_a_write_that_names_no_path_is_not_known_to_be_inside_the_workspace() -> None:
+    assert judge(Case("tool", "write", Description("a call"), WORKSPACE, "edit")).decision == "ask"
+
+
 FLOOR = [f"{DATA}/token", f"{DATA}/sessions/sess_2/events.ndjson", f"{CONFIG}/config.toml", DATA]
 
 

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import msgspec
 from palaver.core import queue
 from palaver.core.decide import choose
 from palaver.core.fork import cut_after, forked
-from palaver.core.state import Ask
+from palaver.core.state import Ask, State
 from palaver.engine import big
 from palaver.engine.actor import Actor
 from palaver.engine.agents import MODES, Agents
@@ -181,8 +182,7 @@ class Hub:
         """Cancel until nothing runs and nothing waits to run, background jobs neither."""
         while (turn := session.ahead.turn) is not None:
             await session.submit(c.CancelTurn(by=actor.name, fresh=fresh(), keep_queue=False))
-            ended = turn.id
-            await session.until(lambda state: state.turn is None or state.turn.id != ended)
+            await session.until(partial(_is_past, turn.id))
         if self.calls.end_jobs is not None:
             await self.calls.end_jobs(session.id)
 
@@ -673,6 +673,10 @@ class Hub:
 
 
 # --- small checks ---------------------------------------------------------------------------------------------------------------
+
+
+def _is_past(turn_id: TurnId, state: State) -> bool:
+    return state.turn is None or state.turn.id != turn_id
 
 
 def _check_cursor(after: int, head: int) -> None:

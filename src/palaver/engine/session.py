@@ -102,6 +102,8 @@ class Session:
         self._waking = False
         self._works: dict[Work, asyncio.Task[None]] = {}
         self._sick, self._stopping = False, False
+        self._halted: TurnId | None = None
+        """The turn whose cancel the disk has not taken yet."""
         self.marked = False
         self._history: History | None = None
         self._history_lock = asyncio.Lock()
@@ -283,7 +285,8 @@ class Session:
         for work, task in self._works.items():
             if work not in wanted:
                 task.cancel()
-        if self._sick:
+        turn = self.safe.turn
+        if self._sick or (turn is not None and turn.id == self._halted and not turn.ending):
             return
         for work in wanted:
             if work not in self._works:
@@ -310,6 +313,7 @@ class Session:
         turn = self.safe.turn
         if turn is None or cancel.turn_id not in (None, turn.id):
             return
+        self._halted = turn.id
         for task in self._works.values():
             task.cancel()
         self._spawn(self._cancel_later(msgspec.structs.replace(cancel, turn_id=turn.id)))

@@ -136,7 +136,7 @@ class Sessions:
 
     async def _recover(self, session: Session) -> None:
         await recover(session, self.calls, self.clock)
-        self._put_row(session)
+        self._changed.add(session)
         session.begin()
         self._unrecovered.pop(session.id).set()
 

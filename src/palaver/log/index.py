@@ -170,8 +170,7 @@ class SessionIndex:
 
     def _open(self) -> sqlite3.Connection:
         self._database = database = self._connect_file()
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version != SCHEMA_VERSION:
+        if _version(database) != SCHEMA_VERSION:
             self._fill(database)
         return database
 
@@ -210,6 +209,8 @@ class SessionIndex:
             self._database.rollback()
             self._database.backup(memory)
         except sqlite3.DatabaseError:
+            memory.execute("PRAGMA user_version = 0")
+        if _version(memory) != SCHEMA_VERSION:  # the file never got its table, or could not be read
             self._fill(memory)
         self._let_go()
         self._database, self._in_memory = memory, True
@@ -242,6 +243,11 @@ class SessionIndex:
         if self._database is not None:
             self._database.close()
         self._database, self._in_memory = None, False
+
+
+def _version(database: sqlite3.Connection) -> int:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def _write(changes: dict[str, Row | None], database: sqlite3.Connection) -> None:

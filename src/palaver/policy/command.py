@@ -14,7 +14,7 @@ from functools import lru_cache
 from palaver.policy.programs import ESCALATION, Word, name_of, named_escalation, obstacle
 from palaver.policy.reader import Reader
 from palaver.policy.words import MAX_DEPTH, Draft, Unparsed
-from palaver.policy.wrappers import SHELLS, unwrap
+from palaver.policy.wrappers import SHELLS, Unwrapped, unwrap
 
 MAX_BYTES = 16 * 1024
 _MAX_STEPS = 16 * MAX_BYTES
@@ -139,16 +139,19 @@ class _Parts:
             )
         )
         if carried is not None:
-            for inner in carried.commands:
-                if inner:
-                    self.add(Draft(0, list(inner), " ".join(map(_shown, inner)), depth=draft.depth), depth + 1)
-            for inner in carried.perhaps:
-                self.add(Draft(0, list(inner), draft.text, depth=draft.depth, guessed=True), depth + 1)
-            for script in carried.scripts:
-                self._add_line(script, depth + draft.depth + 1)
+            self._add_carried(carried, draft, depth + 1)
         if words and name_of(words[0]) in SHELLS:
             for document in draft.documents:
                 self._add_line(document, depth + draft.depth + 1)
+
+    def _add_carried(self, carried: Unwrapped, draft: Draft, depth: int) -> None:
+        for inner in carried.commands:
+            if inner:
+                self.add(Draft(0, list(inner), " ".join(map(_shown, inner)), depth=draft.depth), depth)
+        for inner in carried.perhaps:
+            self.add(Draft(0, list(inner), draft.text, depth=draft.depth, guessed=True), depth)
+        for script in carried.scripts:
+            self._add_line(script, depth + draft.depth)
 
     def _add_line(self, line: str, depth: int) -> None:
         if depth > MAX_DEPTH:

@@ -74,7 +74,8 @@ def _decide(facts: Facts) -> Verdict:
 
 
 def _by_mode(case: Case) -> Verdict:
-    writes_inside = case.kind == "write" and all(paths.is_inside(path, case.workspace) for path in case.description.writes)
+    writes = case.description.writes
+    writes_inside = case.kind == "write" and bool(writes) and all(paths.is_inside(path, case.workspace) for path in writes)
     if case.kind not in _CHANGING or case.mode == "auto" or (case.mode == "edit" and writes_inside):
         return Verdict("allow", by=f"mode {case.mode}")
     return Verdict("ask", by=f"mode {case.mode}")

@@ -77,7 +77,7 @@ class Reader(WordReader):
             return
         while self._word_follows(draft):
             pass
-        draft.text = draft.text or self._source[draft.start : self._at].strip()
+        draft.text = draft.text or self._source[draft.start : self._word_end]
 
     def _stepped_over(self, draft: Draft) -> bool:
         """Whether a reserved word was consumed here. Another command may follow it without a separator."""
@@ -122,7 +122,7 @@ class Reader(WordReader):
         if self._reserved("in"):
             while self._word_follows(draft):
                 pass
-        draft.text = self._source[draft.start : self._at].strip()
+        draft.text = self._source[draft.start : self._word_end]
 
     def _bare_word(self, only: str | None = None) -> str | None:
         """Take the unquoted word that stands here, if it is short enough to be a reserved one."""

@@ -70,6 +70,8 @@ class WordReader(ABC):
         self._indent = 0
         self._found = found
         self._pending: list[Pending] = []
+        self._word_end = 0
+        """Where the last word ended, blanks and comments behind it left out."""
         self.steps = 0
 
     @abstractmethod
@@ -117,6 +119,7 @@ class WordReader(ABC):
                     self._take(1)
         if self._at == start:
             self._stuck()
+        self._word_end = self._at
         return builder.word(), "".join(builder.shape)
 
     def _is_process_substitution(self, char: str) -> bool:
