@@ -109,6 +109,8 @@ class Storm:
         chosen: list[str] = []
         while len(chosen) < kills:
             chosen += self.random.sample(TARGETS, len(TARGETS))
+        chosen.remove("marker.synced")
+        chosen.insert(len(TARGETS) // 2, "marker.synced")  # it takes a session of an earlier daemon, and so cannot come first
         return chosen[: max(kills, len(TARGETS))]
 
     async def move(self, life: Life) -> Life:

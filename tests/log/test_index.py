@@ -258,7 +258,7 @@ async def test_a_disk_that_fills_up_loses_no_row(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_from_the_beginning_leaves_a_list_in_memory(tmp_path: Path) -> None:
-    """No file of the process may grow: SQLite cannot even make its table."""
+    """No file of the process may grow beyond a page: SQLite cannot even make its table."""
     code = """
 import asyncio, pathlib, resource, signal, sys
 from palaver.errors import DiskFailed
@@ -275,7 +275,7 @@ async def main():
     await index.close()
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 asyncio.run(main())
 """
     ran = subprocess.run([sys.executable, "-c", code, str(tmp_path / "index.sqlite")], check=True, capture_output=True, text=True)
