@@ -8,7 +8,7 @@ import json
 import socket
 import struct
 import termios
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ async def test_live_replayed_resumed_and_reloaded_are_one_transcript(tmp_path: P
         assert reloaded.reader.page() == told
 
 
-async def _resumes_anywhere(here: Here, session_id: str, log: list[Json], told: Json) -> None:
+async def _resumes_anywhere(here: Here, session_id: str, log: list[Json], told: Mapping[str, Any]) -> None:
     """From each cursor (every third, for time): what a client had there and what the stream brings beyond it."""
     for after in range(0, len(log), 3):
         async with here.reader(session_id, after=after, transcript=fold(log[:after])) as reader:
@@ -191,7 +191,9 @@ async def test_two_clients_and_a_late_one_end_equal(tmp_path: Path) -> None:
 
 async def test_joining_in_a_burst_leaves_no_gap_and_repeats_nothing(tmp_path: Path) -> None:
     """T-03: readers that come in while 20 000 deltas go through, with and without the tail."""
-    async with ScriptedModel([burst(20_000, "wörd😀 ").paced(0)]) as model, palaver(tmp_path, env=scripted(model.url)) as here:
+    release = Release()
+    step = burst(20_000, "wörd😀 ").stalled_after(18_000, release)  # so that the last to join are still in time
+    async with ScriptedModel([step]) as model, palaver(tmp_path, env=scripted(model.url)) as here:
         async with here.chat() as chat:
             sent = await chat.say("go")
             joined: list[Reader] = []
@@ -199,9 +201,11 @@ async def test_joining_in_a_burst_leaves_no_gap_and_repeats_nothing(tmp_path: Pa
                 await chat.happens("model_output_delta", count)
                 reader = here.reader(chat.id, tail=count % 2 == 0)
                 joined.append(await reader.__aenter__())
+            release.open()
             await chat.ended(sent["turn_id"])
             log = await chat.check()
             for reader in joined:
+                assert reader.controls[0].data["data"]["head_seq"] < len(log)
                 await reader.reached(len(log))
                 assert reader.events == log
                 assert reader.page() == chat.reader.page()

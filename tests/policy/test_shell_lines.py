@@ -137,6 +137,10 @@ case x in (a|b) ls;; esac
 
 ASKED = r"""
 rm x
+cp
+mv
+tar
+rm
 git statusx
 gitstatus
 xgit status

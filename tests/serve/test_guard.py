@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from serving import Daemon, QuietHub, exchange, serving
+from serving import Daemon, QuietHub, exchange, read_answer, serving
 
 HOSTS = {"127.0.0.1:{port}": True, "localhost:{port}": True, "LOCALHOST:{port}": True} | dict.fromkeys(
     ("127.0.0.1", "127.0.0.1:1", "evil.example:{port}", "[::1]:{port}", "127.0.0.1.evil.example:{port}", "localhost.:{port}", ""), False
@@ -179,7 +179,25 @@ def test_headers_are_bounded_whether_they_end_or_not(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
             writer.write(b"GET / HTTP/1.1\r\nX-Endless: " + b"x" * 1_000_000)
             async with asyncio.timeout(10):
-                assert b" 431 " in await reader.readline()
+                answer = await read_answer(reader)
+            assert (answer.status, answer.code) == (431, "headers_too_large")
+            writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA\x00: b\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"]
+)
+def test_what_is_no_http_is_answered_with_a_problem_too(tmp_path: Path, line: bytes) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, QuietHub()) as daemon:
+            reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            writer.write(line)
+            async with asyncio.timeout(10):
+                answer = await read_answer(reader)
+            assert (answer.status, answer.code) == (400, "bad_request")
+            assert answer.headers["x-content-type-options"] == "nosniff"
             writer.close()
 
     asyncio.run(run())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 
 class Process(NamedTuple):
+    process: subprocess.Popen[str]
     url: str
     token: str
     folder: Path
@@ -42,7 +45,7 @@ def daemon_process(folder: Path) -> Iterator[Process]:
         try:
             url = process.stdout.readline().strip()
             assert url.startswith("http://127.0.0.1:"), (folder / "stderr").read_text()
-            yield Process(url, (data / "token").read_text().strip(), folder)
+            yield Process(process, url, (data / "token").read_text().strip(), folder)
         finally:
             process.terminate()
             process.wait(15)
@@ -78,3 +81,22 @@ def test_schemathesis_finds_no_server_error_and_no_undocumented_status(tmp_path:
         assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
         assert " passed" in run.stdout
         assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_sigterm_ends_streams_at_once_and_the_process_with_0(tmp_path: Path) -> None:
+    """The daemon as a process, with a reader that follows and one that stopped reading."""
+    with daemon_process(tmp_path) as daemon:
+        host, port = daemon.url.removeprefix("http://").split(":")
+        lines = ["GET /v1/events HTTP/1.1", f"Host: {host}:{port}", f"Authorization: Bearer {daemon.token}", "", ""]
+        readers = [socket.create_connection((host, int(port)), timeout=10) for _ in range(2)]
+        for reader in readers:
+            reader.sendall("\r\n".join(lines).encode())
+            assert reader.recv(4096).startswith(b"HTTP/1.1 200 ")
+        began = time.monotonic()
+        daemon.process.terminate()
+        while readers[0].recv(4096):
+            pass
+        assert time.monotonic() - began < 2
+        assert daemon.process.wait(10) == 0
+        for reader in readers:
+            reader.close()

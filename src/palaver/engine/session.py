@@ -8,10 +8,11 @@ they were decided.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -38,6 +39,8 @@ PACE = 0.01
 CHECKPOINT_EVERY = 4096
 RETRY_FIRST, RETRY_MOST = 0.25, 5.0
 STOP_WITHIN = 2.0
+
+T = TypeVar("T")
 
 
 class Worker(Protocol):
@@ -76,6 +79,8 @@ class Pending:
     state: State
     recorded: list[e.Recorded]
     lines: list[bytes]
+    soon: bool
+    """Nobody waits for them."""
 
 
 @dataclass(eq=False)
@@ -95,6 +100,10 @@ class Session:
         self._ahead = self.safe
         self._generation = 0
         self._last: asyncio.Future[None] | None = None
+        self._soon: deque[c.AnyCommand] = deque()
+        """Told without waiting, on their way to the disk."""
+        self._again: list[c.AnyCommand] = []
+        """Told without waiting, and lost: to be told again, in this order, before anything else."""
         self._tail = Tail()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._logged, self._talking = Bell(), Bell()
@@ -207,22 +216,48 @@ class Session:
 
     async def report(self, command: c.AnyCommand) -> c.Reply | None:
         """The engine's own command: kept and tried again until the disk takes it. Raises `Refused`."""
+        return await self.kept(lambda: self.submit(command))
+
+    async def kept(self, write: Callable[[], Awaitable[T]]) -> T:
+        """What the engine itself writes, tried again until the disk takes it."""
         delay = RETRY_FIRST
         while True:
             try:
-                return await self.submit(command)
+                return await write()
             except DiskFailed:
                 await asyncio.sleep(delay)
                 delay = min(RETRY_MOST, delay * 2)
 
     def report_soon(self, command: c.AnyCommand) -> None:
-        """In order and without waiting, for what the next `report` rests on. Raises `Refused`."""
+        """In order and without waiting, for what the next `report` rests on; told again if it is lost. Raises `Refused`."""
         self.flush()
+        self._tell(command)
+
+    async def told(self) -> None:
+        """Returns when all that was reported without waiting is on disk."""
+        while self._soon or self._again:
+            await self.kept(self._flushed_and_settled)
+
+    async def _flushed_and_settled(self) -> None:
+        self.flush()
+        await self.settled()
+
+    def _tell(self, command: c.AnyCommand) -> None:
         decision = decide(self._ahead, command)
         if decision.events:
-            self._last = self._record(decision.events)
+            self._soon.append(command)
+            self._last = self._record(decision.events, soon=True)
 
-    def _record(self, events: Sequence[Happened]) -> asyncio.Future[None]:
+    def _tell_again(self) -> None:
+        again, self._again = self._again, []
+        for command in again:
+            self._flush_text()
+            try:
+                self._tell(command)
+            except Refused:
+                continue  # what it reports on has ended meanwhile
+
+    def _record(self, events: Sequence[Happened], *, soon: bool = False) -> asyncio.Future[None]:
         """Number, apply and hand to the log, in one go. The future is done when the disk has the lines."""
         ahead, ts = self._ahead, self.around.clock.now()
         recorded = [e.Recorded(seq, ts, self.id, turn_id, event) for seq, (turn_id, event) in enumerate(events, ahead.seq + 1)]
@@ -230,7 +265,7 @@ class Session:
         state = reduce(apply, recorded, ahead)
         written = self.around.log.append(self.key, ahead.seq, lines)
         self._ahead = state
-        pending = Pending(self._generation, state, recorded, lines)
+        pending = Pending(self._generation, state, recorded, lines, soon)
         written.add_done_callback(lambda future: self._arrived(pending, future))
         return written
 
@@ -243,6 +278,8 @@ class Session:
             self._lost()
             return
         self.safe, self._sick = pending.state, False
+        if pending.soon:
+            self._soon.popleft()
         for recorded in pending.recorded:
             self.pages.note(recorded)
             if self._history is not None:
@@ -258,6 +295,9 @@ class Session:
         """Nothing of what was decided since the last sync is true."""
         self._generation += 1
         self._ahead, self._sick = self.safe, True
+        self._last = None  # whoever waited has heard; what comes now rests on the safe state
+        self._again = [*self._soon, *self._again]
+        self._soon.clear()
         self._tail.unconfirmed()
         self._arm_flush()
 
@@ -325,9 +365,14 @@ class Session:
 
     def text(self, turn_id: TurnId, message_id: MessageId, part_id: PartId, kind: TextKind, text: str) -> None:
         """A piece of an open message. Too late changes nothing."""
-        turn = self._ahead.turn
-        if text and turn is not None and turn.output is not None and turn.output.id == message_id:
+        if text and self._is_open(message_id):
             self._said(self._tail.text(turn_id, message_id, part_id, kind, text))
+
+    def _is_open(self, message_id: MessageId) -> bool:
+        turn = self._ahead.turn
+        if turn is not None and turn.output is not None and turn.output.id == message_id:
+            return True
+        return any(isinstance(one, c.BeginOutput) and one.message_id == message_id for one in self._again)
 
     def output(self, turn_id: TurnId, call_id: CallId, stream: Stream, text: str) -> None:
         turn = self._ahead.turn
@@ -359,7 +404,7 @@ class Session:
         self._talking.ring()
 
     def _arm_flush(self) -> None:
-        if self._flush_timer is None and self._tail:
+        if self._flush_timer is None and (self._tail or self._again):
             self._flush_timer = asyncio.get_running_loop().call_later(WAIT, self._flush_in_time)
 
     def _flush_in_time(self) -> None:
@@ -367,13 +412,21 @@ class Session:
         self.flush()
 
     def flush(self) -> None:
-        """Hand the text in flight to the log. Nobody waits for it."""
-        if not self._tail:
+        """Hand the text in flight to the log, and before it what was lost on its way there. Nobody waits for it."""
+        if not (self._tail or self._again):
             return
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
-        events = [event for piece in self._tail.unsent() for event in decide(self._ahead, _flush(piece)).events]
+        self._tell_again()
+        self._flush_text()
+
+    def _flush_text(self) -> None:
+        events: list[Happened] = []
+        for piece in self._tail.unsent():
+            if decided := decide(self._ahead, _flush(piece)).events:
+                self._tail.sent(piece)
+                events += decided
         if events:
             self._last = self._record(events)
 

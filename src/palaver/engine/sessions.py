@@ -90,15 +90,23 @@ class Sessions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(session) for session in list(self._in_memory())))
-        for session in list(self._in_memory()):
-            self._put_row(session)
         try:
-            await self.index.flush()
+            await self._keep_rows()
         except DiskFailed:
-            return  # a cache; the markers stay
+            return  # caches; the markers stay
+        finally:
+            await self.index.close()
         for session in self._in_memory():
             if session.safe.idle and not session.safe.queue:
                 self._unmark(session)
+
+    async def _keep_rows(self) -> None:
+        """The list and `session.json` as the logs now are. Raises `DiskFailed`."""
+        for session in list(self._in_memory()):
+            self._put_row(session)
+            if not session.deleted and not session.read_only:
+                await self.folder.write_session_json(session.id, self._session_json(session), durable=False)
+        await self.index.flush()
 
     async def _end(self, session: Session) -> None:
         waits = session.safe.only_waits

@@ -85,12 +85,14 @@ class Tail:
         return buffer.end - buffer.sent
 
     def unsent(self) -> Iterator[Piece]:
-        """What the log should have now, in the order in which the buffers were opened; counts as sent from here on."""
+        """What the log should have now, in the order in which the buffers were opened."""
         for buffer in self._buffers.values():
             if buffer.end > buffer.sent:
-                piece = Piece(buffer.turn_id, buffer.key, buffer.kind, buffer.sent, buffer.beyond(buffer.sent))
-                buffer.sent = buffer.end
-                yield piece
+                yield Piece(buffer.turn_id, buffer.key, buffer.kind, buffer.sent, buffer.beyond(buffer.sent))
+
+    def sent(self, piece: Piece) -> None:
+        """It is on its way to the disk."""
+        self._buffers[piece.key].sent = piece.offset + len(piece.text)
 
     def confirm(self, key: Key, offset: int) -> None:
         """The disk has this text up to `offset`."""

@@ -154,6 +154,9 @@ class Works:
         call = session.safe.turn.calls[call_id] if session.safe.turn else None
         if call is None:
             return
+        if call.state == "running":
+            await self._give_up(session, turn_id, call_id)
+            return
         whole = await self.calls.whole(session, call.tool_call, call.refs)
         tool = self.calls.tools.find(whole.name)
         if call.shown is not None and await self._changed_since(session, turn_id, tool, whole, call.shown):
@@ -163,10 +166,16 @@ class Works:
         self.reached("call.running")
         result = await self._invoked(session, turn_id, tool, whole, approved=call.ask is not None)
         self.reached("call.done")
-        shown, refs = await self.calls.cut_result(session, turn_id, result)
+        shown, refs = await session.kept(lambda: self.calls.cut_result(session, turn_id, result))
         await session.report(
             c.CompleteCall(turn_id=turn_id, result=shown, duration_ms=milliseconds(self.clock.ticks() - started), refs=refs)
         )
+
+    async def _give_up(self, session: Session, turn_id: TurnId, call_id: CallId) -> None:
+        """A call whose task broke off after it had begun: what it did is not known, and nothing is run twice."""
+        error = CallError("tool_interrupted", "The call was interrupted: it broke off while it ran, outcome unknown.")
+        result = ToolResult(call_id, False, (Part("text", text=error.message),), error=error)
+        await session.report(c.CompleteCall(turn_id=turn_id, result=result, duration_ms=0))
 
     async def _invoked(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall, *, approved: bool) -> ToolResult:
         try:
@@ -235,11 +244,11 @@ class Asker:
     calls: Calls
 
     async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> None:
-        await self.session.settled()  # the message that holds the calls
+        await self.session.told()  # the message that holds the calls
         turn = self.session.safe.turn
         if turn is None:
             raise Refused("turn_over", "The turn is not running.")
-        opened = await self.calls.opened(self.session, calls, message_id, step_id)
+        opened = await self.session.kept(lambda: self.calls.opened(self.session, calls, message_id, step_id))
         await self.session.report(c.StartCalls(turn_id=turn.id, calls=opened))
         await self.open()
 

@@ -289,12 +289,13 @@ def removes(words: Sequence[Word]) -> list[str]:
 
 def _values(letter: str, name: str, texts: list[str]) -> list[str]:
     """What an option was given, attached or as the next word."""
-    found = [
-        text.removeprefix(letter) or following for text, following in zip(texts, [*texts[1:], ""], strict=True) if text.startswith(letter)
-    ]
-    return found + [
-        text.partition("=")[2] or following for text, following in zip(texts, [*texts[1:], ""], strict=True) if text.startswith(name)
-    ]
+    found = []
+    for text, following in zip(texts, [*texts[1:], ""], strict=False):
+        if text.startswith(letter):
+            found.append(text.removeprefix(letter) or following)
+        elif text.startswith(name):
+            found.append(text.partition("=")[2] or following)
+    return found
 
 
 # --- what is offered to be remembered -----------------------------------------------------------------------------------------

@@ -9,23 +9,19 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from palaver.serve.bodies import JSON_LIMIT
-from palaver.serve.guard import HEADER_LIMIT
+from palaver.serve.guard import HEADER_LIMIT, SAFE_HEADERS
+from palaver.serve.problems import problem
 
 if TYPE_CHECKING:
     from palaver.serve.app import Palaver
 
 GRACE_SECONDS = 3
 """How long an answer that has begun may take when the daemon ends."""
-
-_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\nconnection: close\r\n\r\n"
-    b'{"type":"urn:palaver:problem:headers_too_large","title":"Request Header Fields Too Large","status":431,'
-    b'"detail":"The headers are larger than 64 KiB: send fewer or shorter ones","code":"headers_too_large"}'
-)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -39,8 +35,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().data_received(data)
         self._pending = self._pending + len(data) if self._in_headers else 0
         if self._pending > 2 * HEADER_LIMIT and not self.transport.is_closing():
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
+            self._refuse("headers_too_large", "The headers are larger than 64 KiB: send fewer or shorter ones")
 
     def on_message_begin(self) -> None:
         self._in_headers = True
@@ -49,6 +44,18 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_headers = False
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("bad_request", "What came is not HTTP/1.1 that can be read; the connection is closed")
+
+    def _refuse(self, code: str, detail: str) -> None:
+        """The answer to what is no request yet, after which nothing more is read."""
+        status, document = problem(code, detail)
+        body = msgspec.json.encode(document)
+        headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(body)), *SAFE_HEADERS]
+        lines = [STATUS_LINE[status], *(b"%s: %s\r\n" % header for header in headers), b"connection: close\r\n\r\n", body]
+        self.transport.write(b"".join(lines))
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):
