@@ -102,7 +102,7 @@ def build(
         _environment(env, settings, models, marks),
         approval=_approval(settings),
         review=PatchReviewPolicy(settings.patch_review.mode),
-        protected=(folder.root, settings.path.parent),
+        protected=(folder.root.resolve(), settings.path.parent.resolve()),
         deadline_s=settings.approval.deadline_s,
         per_minute=settings.limits.tool_calls_per_minute,
         end_jobs=jobs.close,
@@ -122,7 +122,7 @@ def build(
         __version__,
         models.offers,
         lambda: {"values": settings.values(), "origins": settings.origins},
-        (folder.root, settings.path.parent, Path.home()),
+        (folder.root.resolve(), settings.path.parent.resolve(), Path.home().resolve()),
     )
     return Daemon(hub, sessions, log, models, jobs)
 

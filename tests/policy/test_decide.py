@@ -336,6 +336,9 @@ def test_a_wider_mode_never_denies_or_asks_what_a_narrower_one_allows(kind: Call
 
 def test_a_command_that_starts_in_another_folder_matches_no_grant() -> None:
     grants = (allow("make test", exact=True), allow("ls"))
-    assert judge(shell("make test", grants=grants, cwd=WORKSPACE)).decision == "allow"
+    for same in (WORKSPACE, ".", f"{WORKSPACE}/", "vendor/.."):
+        assert judge(shell("make test", grants=grants, cwd=same)).decision == "allow"
+    assert judge(shell("make test", grants=grants, cwd="vendor")).decision == "ask"
+    assert judge(shell("touch config", cwd=".git", mode="auto")).by == "floor"
     assert judge(shell("make test", grants=grants, cwd=f"{WORKSPACE}/vendor")).decision == "ask"
     assert judge(shell("ls", grants=grants, cwd=f"{WORKSPACE}/vendor")).decision == "ask"

@@ -139,7 +139,6 @@ ASKED = r"""
 rm x
 cp
 mv
-tar
 rm
 git statusx
 gitstatus
@@ -720,3 +719,14 @@ def test_the_floor_leaves_what_lies_beside_it_alone(line: str) -> None:
 def test_a_folder_that_is_shown_opens_nothing_else(rest: str) -> None:
     shown = (f"{DATA}/sessions/sess_1/artifacts",)
     assert judge(shell(f"cat {DATA}{rest}", mode="auto", shown=shown)).decision == "deny"
+
+
+PROGRAMS = """awk bash cd chmod command cp curl dd env eval exec find git go install less ln make mv nice palaver parallel patch printf
+    python rm rsync sed sort ssh su sudo tar tee test time timeout uniq unzip vim wget xargs xxd [ [[""".split()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_odd_words_behind_a_known_program_break_the_decision(program: str) -> None:
+    for words in ("", " -", " --", " -c", " -t", " -C", " x", " -x y z", " --directory", ' ""', " $X", " -- x", " =", " @", " +"):
+        case = shell(program + words, rules=(deny("rm -rf"), deny("x")), grants=(allow("ls"),), mode="auto")
+        assert judge(case).decision in ("allow", "ask", "deny")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from palaver.errors import DiskFailed, Refused
 from palaver.serve.http import ROUTES
@@ -451,13 +451,23 @@ def test_without_a_token_everything_opens_but_tokens_and_settings(tmp_path: Path
 
 
 def test_without_a_token_another_users_program_is_refused(tmp_path: Path) -> None:
-    """SECURITY 7: also where a header claims another address."""
+    """SECURITY 7: what counts is the connection; a header that claims another address changes nothing."""
+    asked: list[tuple[str, int]] = []
+
+    def same_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
+        asked.append(client)
+        return False
 
     async def run() -> None:
-        async with serving(tmp_path, QuietHub(), no_token=True, same_user=lambda client, server: False) as daemon:
+        async with serving(tmp_path, QuietHub(), no_token=True, same_user=same_user) as daemon:
             for path in ("/", "/v1/health", "/v1/inbox"):
-                answer = await daemon.ask("GET", path, token=None, headers={"X-Forwarded-For": "127.0.0.1"})
+                answer = await daemon.ask("GET", path, token=None, headers={"X-Forwarded-For": "10.0.0.9"})
                 assert (answer.status, answer.code) == (403, "peer")
+            with pytest.raises(InvalidStatus) as refused:
+                async with daemon.socket(additional_headers={"X-Forwarded-For": "10.0.0.9"}):
+                    pass
+            assert refused.value.response.status_code == 403
+        assert len(asked) == 4 and {host for host, _ in asked} == {"127.0.0.1"}
 
     asyncio.run(run())
 

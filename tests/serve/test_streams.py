@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -280,3 +281,32 @@ def test_an_event_source_that_reconnects_by_its_ticket_misses_nothing(tmp_path: 
             assert sum(frame.data["type"] == "turn_completed" for frame in seen) == 4
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_everything_in_the_data_folder_is_private_after_a_whole_session(tmp_path: Path, umask: int) -> None:
+    """SECURITY 7: folders 0700 and files 0600, by mode and not by umask."""
+
+    async def run() -> None:
+        async with daemon_in(tmp_path) as daemon:
+            await daemon.mint("read")
+            session = await new_session(daemon, tmp_path)
+            await daemon.ask("POST", f"/v1/sessions/{session}/attachments", {"name": "a.txt", "data": "eA=="})
+            await daemon.ask("PUT", f"/v1/sessions/{session}/draft", {"text": "x", "rev": 0})
+            async with streaming(daemon.port, f"/v1/sessions/{session}/events", token=daemon.token) as stream:
+                await say(daemon, session, "write 2000 words then run the command `seq 100000`")
+                await stream.until(of("approval_requested"))
+                (ask,) = (await daemon.ask("GET", "/v1/inbox")).json["items"]
+                answer = {"action": "approve", "scope": "workspace"}
+                assert (await daemon.ask("POST", f"/v1/approvals/{ask['id']}", answer)).status == 200
+                await stream.until(of("turn_completed"))
+
+    before = os.umask(umask)
+    try:
+        asyncio.run(run())
+    finally:
+        os.umask(before)
+    paths = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
+    assert len(paths) > 10
+    for path in paths:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path

@@ -14,7 +14,7 @@ from palaver.engine import big
 from palaver.engine.clock import Clock
 from palaver.engine.session import Session
 from palaver.engine.workspaces import Workspace, Workspaces
-from palaver.errors import Refused, ToolFailed
+from palaver.errors import DiskFailed, Refused, ToolFailed
 from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, judge, named_paths, narrowed
 from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolRegistry
 from palaver.wire import commands as c
@@ -252,8 +252,8 @@ class Calls:
             try:
                 whole = await self.whole(session, call.tool_call, call.refs)
                 _, verdict = await self.judged(session, self.tools.find(call.tool_call.name), whole)
-            except ToolFailed:
-                continue  # it cannot be described any more: the person decides
+            except (ToolFailed, DiskFailed, Refused):
+                continue  # it cannot be described any more, or its file is gone: the person decides
             if verdict.decision != "ask":
                 action = "approve" if verdict.decision == "allow" else "deny"
                 settled += await self._settle(session, ask.id, action, by, verdict)

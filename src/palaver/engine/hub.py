@@ -358,8 +358,9 @@ class Hub:
 
     async def inbox(self) -> dict[str, Any]:
         await self.sessions.recovered()
-        items = [inbox_item(session.safe, ask) for session in self.sessions.open_asks() for ask in session.safe.asks.values()]
-        return {"items": sorted(items, key=lambda item: (item["requested_at"], item["id"])), "as_of": self.clock.now()}
+        asks = [(session.safe, ask) for session in self.sessions.open_asks() for ask in session.safe.asks.values()]
+        asks.sort(key=lambda one: (one[1].requested_at, one[0].id, one[1].seq))  # those of one batch as the model made its calls
+        return {"items": [inbox_item(state, ask) for state, ask in asks], "as_of": self.clock.now()}
 
     async def _session_of(self, kind: str, ask_id: str) -> str:
         session = await self.sessions.find_asker(ask_id)

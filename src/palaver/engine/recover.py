@@ -24,9 +24,9 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
         for ask in list(session.safe.asks.values()):
             if ask.deadline and clock.until(ask.deadline) <= 0:
                 await expire(session, ask.id, clock)
+        await session.report(c.PauseQueue(reason="interrupted"))
         settled = await calls.settle_by_rules(session)
         if session.safe.asks:
-            await session.report(c.PauseQueue(reason="interrupted"))
             await session.report(c.ParkTurn(turn_id=turn.id))
             return
         if settled:
@@ -35,12 +35,13 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
 
 
 async def interrupt(session: Session, clock: Clock, cause: EndCause) -> None:
-    """End the open turn: as cancelled if that was requested, else as interrupted."""
+    """End the open turn: as cancelled if that was requested, else as interrupted. What waited for its end waits on, paused."""
     turn = session.safe.turn
     if turn is None:
         return
     at, duration = clock.now(), milliseconds(-clock.until(turn.started_at))
     if turn.ending:
+        await session.report(c.CancelTurn(by="palaver", fresh=fresh(), turn_id=turn.id))
         await session.report(c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=at, duration_ms=duration))
         return
     await session.report(

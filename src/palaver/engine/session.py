@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Protocol, TypeVar
@@ -110,6 +111,7 @@ class Session:
         self._rang_at, self._ring_timer = 0.0, False
         self._waking = False
         self._works: dict[Work, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Future[None]] = set()
         self._sick, self._stopping = False, False
         self._halted: TurnId | None = None
         """The turn whose cancel the disk has not taken yet."""
@@ -172,13 +174,14 @@ class Session:
     async def stop(self) -> None:
         """End all work and let nothing new begin; what was decided is on disk, or has failed, when this returns."""
         self._stopping = True
-        works = list(self._works.values())
+        works = [*self._works.values(), *self._background]
         for task in works:
             task.cancel()
         if works:
             await asyncio.wait(works, timeout=STOP_WITHIN)
         self.flush()
-        await self.settled()
+        with suppress(DiskFailed):  # whoever waits for it hears of it
+            await self.settled()
 
     # --- commands -----------------------------------------------------------------------------------------------------------
 
@@ -311,14 +314,15 @@ class Session:
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
-        _background.add(task)
-        task.add_done_callback(_background.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     # --- work ---------------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start what is due; called once when the session has been loaded and recovered."""
-        self._reconcile()
+        """Start what is due; called once when the session has been loaded and recovered. In a log that takes nothing, nothing begins."""
+        if not self.read_only:
+            self._reconcile()
 
     def _reconcile(self) -> None:
         wanted: frozenset[Work] = frozenset() if self._stopping else due(self.safe)
@@ -404,7 +408,7 @@ class Session:
         self._talking.ring()
 
     def _arm_flush(self) -> None:
-        if self._flush_timer is None and (self._tail or self._again):
+        if self._flush_timer is None and (self._tail or self._again) and not self._stopping:
             self._flush_timer = asyncio.get_running_loop().call_later(WAIT, self._flush_in_time)
 
     def _flush_in_time(self) -> None:
@@ -508,9 +512,6 @@ class Session:
                 history.take(recorded)
                 seq = recorded.seq
         return history
-
-
-_background: set[asyncio.Future[None]] = set()
 
 
 def _decode(data: bytes) -> Folded | None:

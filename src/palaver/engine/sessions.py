@@ -109,9 +109,8 @@ class Sessions:
         await self.index.flush()
 
     async def _end(self, session: Session) -> None:
-        waits = session.safe.only_waits
         await session.stop()
-        if session.safe.turn is not None and not waits:
+        if session.safe.turn is not None and not session.safe.only_waits:
             try:
                 async with asyncio.timeout(5):
                     await interrupt(session, self.clock, "shutdown")
@@ -135,18 +134,25 @@ class Sessions:
         try:
             return await self._open(name)
         except Refused:  # it was deleted, or never came to be
-            self.index.delete(name)
-            await self.index.flush()
-            self.folder.clear_open(name)
+            await self._forget(name)
         except (DiskFailed, msgspec.DecodeError) as error:
             self.calls.complain(f"The session {name} could not be opened: {error}")
         return None
+
+    async def _forget(self, name: str) -> None:
+        self.index.delete(name)
+        try:
+            await self.index.flush()
+            self.folder.clear_open(name)
+        except DiskFailed as error:
+            self.calls.complain(f"The marker of {name} stays for the next start: {error}")
 
     async def _recover(self, session: Session) -> None:
         await recover(session, self.calls, self.clock)
         self._changed.add(session)
         session.begin()
-        self._unrecovered.pop(session.id).set()
+        if ready := self._unrecovered.pop(session.id, None):
+            ready.set()
 
     async def _end_left_processes(self, sessions: Sequence[Session]) -> None:
         """End what the calls of the last run left behind, before their results are reported."""
@@ -185,7 +191,15 @@ class Sessions:
             raise Refused("not_found", f"There is no session {session_id}.")
         await session.load(opened)
         self._locals[session_id] = self._read_local(session_id)
+        if session_id not in self._unrecovered and not session.safe.idle:
+            await self._recover_late(session)
         return session
+
+    async def _recover_late(self, session: Session) -> None:
+        """What the start has not looked at: a folder that was copied here, or a log that could not be opened then."""
+        await self._mark(session.id)
+        await self._end_left_processes([session])
+        await self._recover(session)
 
     def _read_local(self, session_id: str) -> Local:
         data = self.folder.read_local_json(session_id)

@@ -6,6 +6,7 @@ between passed over. A rule that allows matches *narrowly*: every part and every
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from itertools import pairwise
 
 from palaver.errors import Invalid
 from palaver.policy.command import Line, Part, parse
-from palaver.policy.paths import has_wildcard, is_inside, mentioned, pattern_matches, relative
+from palaver.policy.paths import clean, has_wildcard, is_inside, mentioned, pattern_matches, relative
 from palaver.policy.programs import name_of
 from palaver.policy.values import Case, Decision
 from palaver.wire.values import Rule
@@ -55,7 +56,8 @@ class Facts:
 
     @property
     def start(self) -> str:
-        return self.case.cwd or self.case.workspace
+        """Where a shell line starts."""
+        return clean(posixpath.join(self.case.workspace, self.case.cwd or "."))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -218,7 +220,7 @@ def _domain_fits(rule: Rule, facts: Facts) -> bool:
 def _cover_line(facts: Facts, line: Line, rules: list[Sourced]) -> Coverage:
     if line.unparsed is not None:
         return Coverage((), (Uncovered(line.text[:200], line.unparsed),))
-    if facts.case.cwd is not None and not _is_workspace(facts):
+    if facts.start != clean(facts.case.workspace):
         return Coverage((), (Uncovered(line.text, "it starts in another folder than the workspace's own"),))
     blocked = tuple(Uncovered(part.text, part.obstacle) for part in line.parts if part.obstacle is not None)
     if blocked or not line.parts:
@@ -231,10 +233,6 @@ def _cover_line(facts: Facts, line: Line, rules: list[Sourced]) -> Coverage:
         for part in line.parts
         if not part.wrapper
     )
-
-
-def _is_workspace(facts: Facts) -> bool:
-    return is_inside(facts.start, facts.case.workspace) and is_inside(facts.case.workspace, facts.start)
 
 
 def _prefix_matches(rule: Rule, part: Part) -> bool:

@@ -66,7 +66,7 @@ class Case:
     home: str | None = None
     """What `~` and `$HOME` mean in a shell line."""
     cwd: str | None = None
-    """Where a shell line starts, if not in the workspace's own folder. No command rule allows anything there."""
+    """Where a shell line starts, from the workspace, if not there. No command rule allows anything in another folder."""
 
 
 @dataclass(frozen=True)
