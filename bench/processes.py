@@ -114,7 +114,7 @@ class Http:
         fields = head.lower().partition(b"content-length:")[2]
         length = int(fields.partition(b"\r\n")[0]) if fields else 0
         while len(rest) < length:
-            rest += self._some()
+            rest += self.more()
         if not head.startswith(b"HTTP/1.1 2"):
             raise SystemExit(f"{method} {path}: {head.decode()} {rest.decode()}")
         return json.loads(rest) if rest else None
@@ -124,29 +124,24 @@ class Http:
         kind = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n" if content else ""
         return f"{method} {path} HTTP/1.1\r\n{self._head}{kind}\r\n".encode() + content
 
-    def stream(self, path: str) -> Iterator[bytes]:
-        """The body of an endless answer as it comes, its chunk framing too. The answer's head is passed over."""
-        self._sock.sendall(self.request("GET", path))
-        head, _, rest = self._until(b"", b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(f"GET {path}: {head.decode()} {rest.decode()}")
-        yield rest
-        while True:
-            yield self._some()
+    def begin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
+        """Ask for what is read with `more`."""
+        self._sock.sendall(self.request(method, path, body))
+
+    def more(self) -> bytes:
+        """What comes next, head and chunk framing too. The connection must not end here."""
+        data = self._sock.recv(1 << 20)
+        if not data:
+            raise SystemExit("The connection was closed where an answer was due")
+        return data
 
     def close(self) -> None:
         self._sock.close()
 
     def _until(self, data: bytes, mark: bytes) -> tuple[bytes, bytes, bytes]:
         while mark not in data:
-            data += self._some()
+            data += self.more()
         return data.partition(mark)
-
-    def _some(self) -> bytes:
-        data = self._sock.recv(1 << 20)
-        if not data:
-            raise SystemExit("The connection was closed where an answer was due")
-        return data
 
 
 class Stream:
@@ -154,15 +149,18 @@ class Stream:
 
     def __init__(self, daemon: Daemon, session_id: str, query: str = "tail=1") -> None:
         self._http = Http(daemon.port, daemon.token)
-        self._pieces = self._http.stream(f"/v1/sessions/{session_id}/events?{query}")
+        self._http.begin("GET", f"/v1/sessions/{session_id}/events?{query}")
         self.until(b"event: caught_up")
+
+    def more(self) -> bytes:
+        return self._http.more()
 
     def until(self, mark: bytes) -> bytes:
         """Everything up to the read that brings `mark`."""
-        got = [next(self._pieces)]
+        got = [self.more()]
         seen = got[0]
         while mark not in seen:
-            got.append(next(self._pieces))
+            got.append(self.more())
             seen = seen[-len(mark) :] + got[-1]
         return b"".join(got)
 

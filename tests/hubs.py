@@ -16,8 +16,8 @@ from serving import Daemon, serving
 @asynccontextmanager
 async def daemon_in(folder: Path, **options: Any) -> AsyncIterator[Daemon]:
     """The whole daemon but its process: hub, doors and a socket. `folder` is made when it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    config = folder / "config.toml"
+    config = folder / "config" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.touch()
     data = DataFolder(folder / "data")
     data.prepare()

@@ -42,6 +42,7 @@ from palaver.tools import ToolRegistry, builtin
 from palaver.tools.base import ToolKind
 from palaver.tools.environment import child_environment, drop_mark, keep_private
 from palaver.tools.jobs import BackgroundJobs
+from palaver.tools.own import load_own
 from palaver.tools.processes import MARK, Marks, new_secret
 from palaver.wire.ids import CallId, SessionId
 from palaver.wire.values import Cost, FileRef, Rule, Usage
@@ -95,7 +96,7 @@ def build(
     workspaces = Workspaces(log, clock)
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
     calls = Calls(
-        ToolRegistry(builtin(jobs)),
+        ToolRegistry(builtin(jobs), load_own),
         _files(folder, blobs),
         workspaces,
         clock,

@@ -10,7 +10,7 @@ import difflib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -20,6 +20,7 @@ from palaver.errors import Refused
 
 Origin = Literal["file", "env", "default", "flag"]
 Kind = Literal["read", "write", "exec", "network", "delegate", "ask"]
+LoopMode = Literal["plan", "ask", "edit", "auto"]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -36,7 +37,7 @@ class Defaults(Section, frozen=True, forbid_unknown_fields=True):
     agent: str | None = None
     model: str | None = None
     """`PALAVER_MODEL` beats the file."""
-    mode: Literal["plan", "ask", "edit", "auto"] = "ask"
+    mode: LoopMode = "ask"
     delivery: Literal["auto", "queue", "steer", "interrupt"] = "queue"
 
 
@@ -186,6 +187,7 @@ def load(config: str | None, env: Mapping[str, str], flags: Mapping[str, Any] | 
     path = config_path(config, env)
     text = _read(path, required=bool(config or env.get("PALAVER_CONFIG")))
     table = _parse(path, text)
+    _convert(path, text, table)  # a bad value is told also where something else beats it
     origins: dict[str, Origin] = {}
     for key, _ in _flat(table):
         origins[key] = "file"
@@ -279,11 +281,17 @@ def _check_names(path: Path, text: str, at: tuple[str | int, ...], shape: Any, v
 
 
 def _check_together(path: Path, text: str, found: _File) -> None:
+    def one_of(what: str, key: tuple[str, ...], given: str | None, known: Sequence[str]) -> None:
+        if given is not None and given not in known:
+            said = f"{'.'.join(key)}: there is no {what} named {given!r}. {_nearest(given, list(known))}"
+            raise _bad(path, _line(text, key), said)
+
+    one_of("agent", ("defaults", "agent"), found.defaults.agent, ["palaver", "demo", *found.agents])
+    for name, agent in found.agents.items():
+        if agent.backend == "loop":  # what modes a program has, it says itself
+            one_of("mode", ("agents", name, "mode"), agent.mode, get_args(LoopMode))
     for name, model in found.models.items():
-        if model.fallback is not None and model.fallback not in {*found.models, "demo"}:
-            key = ("models", name, "fallback")
-            near = _nearest(model.fallback, [*found.models, "demo"])
-            raise _bad(path, _line(text, key), f"{'.'.join(key)}: there is no model named {model.fallback!r}. {near}")
+        one_of("model", ("models", name, "fallback"), model.fallback, [*found.models, "demo"])
     for number, rule in enumerate(found.approval.rules):
         if not (rule.tool or rule.kind or rule.path or rule.command or rule.domain):
             key_of_rule = ("approval", "rules", number)

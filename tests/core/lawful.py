@@ -34,6 +34,8 @@ class Law:
         self.ended: set[TurnId] = set()
         self.calls: set[CallId] = set()
         self.running: set[CallId] = set()
+        self.barred: set[CallId] = set()
+        """Calls that may not begin: what they wait for is not granted."""
         self.asks: set[AskId] = set()
         self.chars: Counter[tuple[str, str]] = Counter()
         self.seen: dict[MessageId, TurnId | None] = {}
@@ -79,11 +81,18 @@ class Law:
 
     def _calls(self, recorded: e.Recorded) -> None:
         match recorded.data:
-            case e.ToolCallStarted(tool_call=call):
+            case e.ToolCallStarted(tool_call=call, waits=waits):
                 assert call.id not in self.calls and self.turn is not None
                 self.calls.add(call.id)
+                if waits:
+                    self.barred.add(call.id)
+            case e.ApprovalRequested(tool_call=call_asked) if call_asked is not None:
+                self.barred.add(call_asked.id)
+            case e.ApprovalGranted(tool_call=granted) if granted is not None:
+                self.barred.discard(granted.id)
             case e.ToolCallRunning(tool_call_id=call_id):
                 assert call_id in self.calls and call_id not in self.running
+                assert call_id not in self.barred, "a call began that nobody allowed"
                 self.running.add(call_id)
             case e.ToolCallCompleted(tool_call=call_ref):
                 assert call_ref.id in self.calls

@@ -52,9 +52,8 @@ class Engine:
         return await self.until(session_id, lambda state: state.last_turn is not None and state.last_turn.id == turn_id)
 
 
-@asynccontextmanager
-async def engine(folder: Path, disk: Disk | None = None, *, reached: Callable[[str], None] = lambda point: None) -> AsyncIterator[Engine]:
-    """Everything of the daemon below HTTP. `folder` is made when it is not there; ended as after SIGTERM."""
+def built(folder: Path, disk: Disk | None = None, *, reached: Callable[[str], None] = lambda point: None) -> Engine:
+    """Everything of the daemon below HTTP, not started. `folder` is made when it is not there."""
     config, workspace = folder / "config" / "config.toml", folder / "workspace"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.touch()
@@ -63,11 +62,18 @@ async def engine(folder: Path, disk: Disk | None = None, *, reached: Callable[[s
     data.prepare()
     env = {"PALAVER_DISCOVER": "0", "PATH": "/usr/bin:/bin"}
     daemon = build(load(str(config), env), data, env=env, disk=disk, reached=reached, demo_pace_s=0.0)
-    daemon.sessions.start()
+    return Engine(daemon, data.root, workspace)
+
+
+@asynccontextmanager
+async def engine(folder: Path, disk: Disk | None = None, *, reached: Callable[[str], None] = lambda point: None) -> AsyncIterator[Engine]:
+    """It runs, and is ended as after SIGTERM."""
+    one = built(folder, disk, reached=reached)
+    one.daemon.sessions.start()
     try:
-        yield Engine(daemon, data.root, workspace)
+        yield one
     finally:
-        await daemon.close()
+        await one.daemon.close()
 
 
 async def until(true_of: Callable[[], bool], within: float = WITHIN) -> None:

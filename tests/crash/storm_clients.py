@@ -39,6 +39,8 @@ class Book:
     promises: list[tuple[str, str, Check]] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
     """Acknowledged ones, in order."""
+    earlier: list[str] = field(default_factory=list)
+    """Those that the running daemon did not make itself."""
     followers: dict[str, Follower] = field(default_factory=dict)
     unsure: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """Messages that were sent and got no answer."""
@@ -198,9 +200,9 @@ class Person:
 
     async def comes_back(self) -> None:
         """Goes on with a session that an earlier daemon knew."""
-        if not self.book.sessions:
+        if not self.book.earlier:
             return await self.uses_tools()
-        self.session_id = self.random.choice(self.book.sessions)
+        self.session_id = self.random.choice(self.book.earlier)
         self.watches()
         await self.says(f"run the command `./note {self.book.token()}`")
         await asyncio.sleep(0.05)
@@ -300,6 +302,14 @@ class Person:
             self.book.promise(self.session_id, f"retrying as {again}", lambda log: again in {one.turn_id for one in log.recorded})
             await asyncio.sleep(0.05)
             await self.cancels()
+
+    async def is_interrupted(self) -> None:
+        await self.opens("auto")
+        await self.says("write 10 words then wait 5 seconds")
+        await self.says(f"run the command `./note {self.book.token()}`", "steer")
+        await asyncio.sleep(self.random.random() * 0.05)
+        reply = await self.says(f"run the command `./note {self.book.token()}`", "interrupt")
+        await self.turn_ends(reply["turn_id"])
 
     async def tidies(self) -> None:
         await self.opens("auto")

@@ -37,25 +37,27 @@ TARGETS = [*(point for point in POINTS), "in recovery", "at a start", ANYWHERE]
 MAX_SESSIONS = 14
 
 Scenario = Callable[[Person], Awaitable[None]]
-LEADING: dict[str, Scenario] = {
-    "marker.synced": Person.comes_back,
-    "open.marked": Person.uses_tools,
-    "session.logged": Person.uses_tools,
-    "session.written": Person.uses_tools,
-    "session.renamed": Person.uses_tools,
-    "local.written": Person.tidies,
-    "local.renamed": Person.tidies,
-    "log.written": Person.uses_tools,
-    "log.synced": Person.uses_tools,
-    "tail.left": Person.reads_on,
-    "call.running": Person.uses_tools,
-    "call.done": Person.uses_tools,
-    "cancel.stopped": Person.changes_its_mind,
-    "answer.begun": Person.is_asked,
-    "answer.granted": Person.grants_for_the_workspace,
-    "answer.logged": Person.is_questioned,
+LEADING: dict[str, tuple[Scenario, ...]] = {
+    "marker.synced": (Person.comes_back,),
+    "open.marked": (Person.uses_tools,),
+    "session.logged": (Person.uses_tools, Person.tidies),
+    "session.written": (Person.uses_tools,),
+    "session.renamed": (Person.uses_tools,),
+    "local.written": (Person.tidies,),
+    "local.renamed": (Person.tidies,),
+    "log.written": (Person.uses_tools, Person.is_interrupted, Person.queues),
+    "log.synced": (Person.uses_tools, Person.is_interrupted, Person.queues),
+    "tail.left": (Person.reads_on,),
+    "call.running": (Person.uses_tools, Person.leaves_a_grandchild),
+    "call.done": (Person.uses_tools, Person.is_asked),
+    "cancel.stopped": (Person.changes_its_mind, Person.is_interrupted),
+    "answer.begun": (Person.is_asked, Person.is_questioned),
+    "answer.granted": (Person.grants_for_the_workspace,),
+    "answer.logged": (Person.is_questioned, Person.is_asked),
 }
-"""A scenario that comes by that point."""
+"""Scenarios that come by that point."""
+BEFORE_A_START: tuple[Scenario, ...] = (Person.leaves_a_grandchild, Person.is_asked, Person.is_interrupted)
+"""Scenarios that leave something to recover."""
 ALL: list[Scenario] = [
     Person.uses_tools,
     Person.comes_back,
@@ -66,6 +68,7 @@ ALL: list[Scenario] = [
     Person.queues,
     Person.steers,
     Person.changes_its_mind,
+    Person.is_interrupted,
     Person.tidies,
 ]
 LATE = ("log.written", "log.synced")
@@ -136,7 +139,7 @@ class Storm:
         if armed:
             self.host.arm(target, self.random.randint(1, 40) if target in LATE else 1)
         ending = asyncio.ensure_future(life.ended(60))
-        people = asyncio.ensure_future(self.use(life, LEADING.get(target, Person.leaves_a_grandchild if target in RECOVERY else None)))
+        people = asyncio.ensure_future(self.use(life, LEADING.get(target, BEFORE_A_START if target in RECOVERY else tuple(ALL))))
         if not armed:
             await asyncio.sleep(0.05 + self.random.random() * 0.5)
             if target in AT_THE_END:
@@ -154,10 +157,9 @@ class Storm:
             await follower.over()
         return target if target not in RECOVERY else ANYWHERE
 
-    async def use(self, life: Life, leading: Scenario | None) -> None:
-        first = [leading] if leading else []
+    async def use(self, life: Life, leading: tuple[Scenario, ...]) -> None:
         while True:
-            chosen = [*first, *self.random.sample(ALL, 2)]
+            chosen = [self.random.choice(leading), *self.random.sample(ALL, 2)]
             people = [Person(life, self.book, random.Random(self.random.random())) for _ in chosen]
             await as_long_as_it_lives(*(lambda do=do, who=who: do(who) for do, who in zip(chosen, people, strict=True)))  # type: ignore[misc]  # bound now
             try:
@@ -198,6 +200,7 @@ class Storm:
 
     async def recovered_life(self) -> Life:
         life = await self.host.start(self.book.data)
+        self.book.earlier = list(self.book.sessions)
         assert await life.listening(), self.host.log.read_text()
         assert (await life.ask("GET", "/v1/inbox")).status == 200  # waits until the start has looked at everything
         return life

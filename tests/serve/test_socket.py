@@ -297,3 +297,24 @@ def test_closing_a_socket_cancels_nothing(tmp_path: Path) -> None:
 async def _last(daemon: Daemon, session: str) -> dict[str, Any]:
     async with streaming(daemon.port, f"/v1/sessions/{session}/events", token=daemon.token) as stream:
         return dict((await stream.until(of("turn_completed")))[-1].data)
+
+
+def test_a_request_whose_socket_is_closed_is_carried_out_all_the_same(tmp_path: Path) -> None:
+    """Promise 7: here a DELETE that first has to end a turn."""
+
+    async def run() -> None:
+        async with daemon_in(tmp_path) as daemon:
+            session = await new_session(daemon, tmp_path)
+            async with daemon.authorized() as ws:
+                await tell(ws, op="subscribe", session_id=session, after=0)
+                await say(daemon, session, "wait 60 seconds")
+                await until(ws, type="turn_started")
+                await tell(ws, op="request", id=1, method="DELETE", path=f"/v1/sessions/{session}")
+                await until(ws, type="turn_cancel_requested")
+            async with asyncio.timeout(10):
+                while (await daemon.ask("GET", f"/v1/sessions/{session}")).status != 404:
+                    await asyncio.sleep(0.02)
+            folder = tmp_path / "data" / "sessions"
+            assert not (folder / session).exists()
+
+    asyncio.run(run())

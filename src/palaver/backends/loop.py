@@ -90,6 +90,13 @@ def _instructions(prompt: Prompt) -> tuple[ModelMessage, ...]:
 
 
 @dataclass
+class _Text:
+    id: PartId
+    kind: TextKind
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Answer:
     """The message of one step as its pieces come in."""
 
@@ -99,7 +106,8 @@ class Answer:
     id: MessageId = field(default_factory=lambda: MessageId(new_id("msg")))
     visible: bool = False
     calls: list[ToolCall] = field(default_factory=list)
-    _parts: list[tuple[PartId, TextKind, list[str]]] = field(default_factory=list)
+    _parts: list[_Text | int] = field(default_factory=list)
+    """In the order in which they began; a call by its index."""
     _fragments: dict[int, ModelCall] = field(default_factory=dict)
     _finish: Finish | None = None
 
@@ -114,12 +122,13 @@ class Answer:
                 self._finish = piece
 
     def _said(self, kind: TextKind, text: str) -> None:
-        if not self._parts or self._parts[-1][1] != kind:
+        part = self._parts[-1] if self._parts else None
+        if not isinstance(part, _Text) or part.kind != kind:
             self._begin()
-            self._parts.append((PartId(new_id("part")), kind, []))
-        part_id, _, texts = self._parts[-1]
-        texts.append(text)
-        self.tell.text(self.id, part_id, kind, text)
+            part = _Text(PartId(new_id("part")), kind)
+            self._parts.append(part)
+        part.pieces.append(text)
+        self.tell.text(self.id, part.id, kind, text)
 
     def _begin(self) -> None:
         if not self.visible:
@@ -129,6 +138,8 @@ class Answer:
     def _called(self, piece: CallPiece) -> None:
         self._begin()
         old = self._fragments.get(piece.index)
+        if old is None:
+            self._parts.append(piece.index)
         self._fragments[piece.index] = ModelCall(
             piece.id or (old.id if old else ""),
             piece.name or (old.name if old else ""),
@@ -137,9 +148,12 @@ class Answer:
 
     async def complete(self, at: str) -> None:
         self._begin()
-        self.calls = [from_model_call(call, CallId(new_id("call"))) for _, call in sorted(self._fragments.items())]
-        texts = [Part(kind, id=id, text="".join(texts)) for id, kind, texts in self._parts]
-        parts = (*texts, *(Part("tool_call", id=PartId(call.id)) for call in self.calls))
+        calls = {index: from_model_call(call, CallId(new_id("call"))) for index, call in sorted(self._fragments.items())}
+        self.calls = list(calls.values())
+        parts = tuple(
+            Part("tool_call", id=PartId(calls[part].id)) if isinstance(part, int) else Part(part.kind, id=part.id, text="".join(part.pieces))
+            for part in self._parts
+        )
         message = Message(self.id, "assistant", parts, at, Author("agent", self.prompt.agent), tool_calls=tuple(self.calls))
         reason, usage = (self._finish.reason, self._finish.usage) if self._finish else ("end_turn", Usage(0, 0))
         completed = CompleteOutput(turn_id=self.prompt.turn_id, message=message, stop_reason=reason, usage=usage)

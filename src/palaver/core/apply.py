@@ -40,7 +40,8 @@ _SETTABLE = {field.name: field for field in msgspec.structs.fields(SessionInfo)}
 
 def apply(state: State, recorded: e.Recorded) -> State:
     changed = _change(state, recorded, recorded.data)
-    return replace(changed, seq=recorded.seq, updated_at=recorded.ts)
+    # a copied past is older than the session that begins with it
+    return replace(changed, seq=recorded.seq, updated_at=max(state.updated_at, recorded.ts))
 
 
 def _change(state: State, recorded: e.Recorded, event: e.AnyEvent) -> State:

@@ -281,6 +281,8 @@ async def _no_artifact(name: str, data: bytes, mime_type: str) -> str:
 
 
 def _described(tool: Tool, context: ToolContext, call: ToolCall) -> Description:
+    if not hasattr(tool, "describe"):
+        return Description(call.name)
     try:
         return tool.describe(context, call)
     except ToolFailed:

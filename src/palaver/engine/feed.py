@@ -39,12 +39,12 @@ class Feed:
 
     async def follow(self, after: int | None) -> AsyncGenerator[AllBatch, None]:
         """From now on without a number; after one that is remembered; after any other `gap`, then from now on."""
-        gap = None
-        if after is None or not self._first - 1 <= after < self._next:
+        gap, head = None, self._next - 1
+        if after is None or not self._first - 1 <= after <= head:
             if after is not None:
-                gap = {"oldest_seq": self._first, "head_seq": self._next - 1}
-            after = self._next - 1
-        yield AllBatch(gap, await self._hello())
+                gap = {"oldest_seq": self._first, "head_seq": head}
+            after = head
+        yield AllBatch(gap, {**await self._hello(), "head_seq": head})
         while True:
             rings = self._bell.rings
             start = max(0, after + 1 - self._first)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -23,6 +23,7 @@ from palaver.core.state import Ask, State
 from palaver.engine import big
 from palaver.engine.actor import Actor
 from palaver.engine.agents import MODES, Agents
+from palaver.engine.answers import check_answers
 from palaver.engine.calls import Calls
 from palaver.engine.clock import Clock
 from palaver.engine.feed import AllBatch, Feed
@@ -114,11 +115,11 @@ class Hub:
         if mode not in (self.agents_.mode, "plan", "ask") and not actor.may_approve:
             raise Refused("scope", f"Setting the mode {mode!r} takes a token with the scope approve.", needed="approve")
 
-    async def _workspace_path(self, given: str, actor: Actor) -> str:
+    async def _workspace_path(self, given: str, actor: Actor, field: str = "workspace_path") -> str:
         """The folder as it is on disk. A token that may not approve works only where one that may has worked before."""
         path = os.path.realpath(os.path.expanduser(given))
         if "\0" in given or not os.path.isabs(os.path.expanduser(given)) or not await asyncio.to_thread(os.path.isdir, path):
-            raise Invalid(f"{given!r} is not a folder of this machine. Give the absolute path of one.", path="workspace_path")
+            raise Invalid(f"{given!r} is not a folder of this machine. Give the absolute path of one.", path=field)
         workspace = await self.workspaces.get(path)
         if actor.may_approve:
             await workspace.use(actor.name)
@@ -137,6 +138,7 @@ class Hub:
 
     async def patch(self, session_id: str, changes: dict[str, Any], actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
+            _check_open(session)
             wanted = self._checked(session, changes, actor)
             info = session.safe.created
             different = {name: value for name, value in wanted.items() if getattr(info, name) != value}
@@ -166,8 +168,7 @@ class Hub:
 
     async def close(self, session_id: str, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            if session.safe.closed:
-                raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
+            _check_open(session)
             if session.read_only:
                 raise Refused("read_only", f"This session can only be read: {session.read_only}")
             session.closing = True
@@ -221,9 +222,10 @@ class Hub:
 
     async def mark_read(self, session_id: str, seq: int) -> None:
         async with self.sessions.using(session_id) as session:
+            _check_open(session)
             local = self.sessions.local(session.id)
             if seq > session.safe.seq:
-                raise Invalid(f"The session has {session.safe.seq} events.", path="seq")
+                raise Invalid(f"The session has {session.safe.seq} events. Send a seq that is not beyond them.", path="seq")
             if seq > local.read_seq:
                 await self.sessions.save_local(session, msgspec.structs.replace(local, read_seq=seq))
 
@@ -233,6 +235,7 @@ class Hub:
 
     async def put_draft(self, session_id: str, draft: dict[str, Any]) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
+            _check_open(session)
             local = self.sessions.local(session.id)
             if draft["rev"] != local.rev:
                 raise Refused(
@@ -321,6 +324,7 @@ class Hub:
 
     async def edit_item(self, session_id: str, item_id: str, changes: dict[str, Any], actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
+            _check_open(session)
             parts, refs = None, None
             if "parts" in changes:
                 given = msgspec.convert(changes["parts"], list[r.NewPart])
@@ -372,21 +376,22 @@ class Hub:
         self, session_id: str, turn_id: str, tool_call_id: str, answer: r.ApprovalAnswer, actor: Actor
     ) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            asks = [ask for ask in session.safe.asks.values() if ask.call_id == tool_call_id]
-            ask_id = asks[0].id if asks else await self._settled_for(session, CallId(tool_call_id))
-            if ask_id is None:
+            _check_open(session)
+            asks = [(ask.id, ask.turn_id) for ask in session.safe.asks.values() if ask.call_id == tool_call_id and ask.approval]
+            asked = asks[0] if asks else await self._settled_for(session, CallId(tool_call_id))
+            if asked is None:
                 raise Refused("not_found", f"No approval was asked for the call {tool_call_id}.")
-            if asks and asks[0].turn_id != turn_id:
-                raise Refused("wrong_turn", f"The call {tool_call_id} is of the turn {asks[0].turn_id}, not {turn_id}.")
-            return await self._answer(session, ask_id, answer, actor)
+            if asked[1] != turn_id:
+                raise Refused("wrong_turn", f"The call {tool_call_id} is of the turn {asked[1]}, not {turn_id}.")
+            return await self._answer(session, asked[0], answer, actor)
 
-    async def _settled_for(self, session: Session, call_id: CallId) -> AskId | None:
-        """The newest approval of a call that is no longer asked: a second answer hears what the first one was."""
-        found: AskId | None = None
+    async def _settled_for(self, session: Session, call_id: CallId) -> tuple[AskId, TurnId] | None:
+        """The newest approval of a call that is no longer asked, and its turn: a second answer hears what the first one was."""
+        found: tuple[AskId, TurnId] | None = None
         async for recorded in self._recorded(session):
             match recorded.data:
-                case e.ApprovalRequested(tool_call=ToolCall(id=id), approval_id=ask_id) if id == call_id:
-                    found = ask_id
+                case e.ApprovalRequested(tool_call=ToolCall(id=id), approval_id=ask_id) if id == call_id and recorded.turn_id:
+                    found = ask_id, recorded.turn_id
         return found
 
     async def answer_approval(self, approval_id: str, answer: r.ApprovalAnswer, actor: Actor) -> dict[str, Any]:
@@ -484,7 +489,7 @@ class Hub:
             else:
                 cause: Any = "agent_decides" if answer.agent_decides else "declined" if answer.declined else "user"
                 if answer.answers is not None:
-                    _check_answers(ask.question, answer.answers)
+                    check_answers(ask.question, answer.answers)
                 reply = await session.send(
                     question_answer(
                         ask,
@@ -506,7 +511,7 @@ class Hub:
         return {"rules": [_rule(rule, one.path) for one in found for rule in one.rules]}
 
     async def add_rule(self, new: r.NewRule, actor: Actor) -> dict[str, Any]:
-        path = await self._workspace_path(new.workspace, actor)
+        path = await self._workspace_path(new.workspace, actor, field="workspace")
         rule = Rule(
             decision=new.decision, tool=new.tool, kind=new.kind, path=new.path, command=new.command, domain=new.domain, exact=new.exact
         )
@@ -577,7 +582,6 @@ class Hub:
         return {
             "epoch": self.epoch,
             "version": self.version,
-            "head_seq": None,
             "session": None,
             "open": {
                 "approvals": [{"session_id": session.id, **_plain(ask.approval)} for session, ask in asks if ask.approval],
@@ -623,8 +627,7 @@ class Hub:
 
     async def put_attachment(self, session_id: str, name: str, mime_type: str, chunks: AsyncIterator[bytes]) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            if session.safe.closed:
-                raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
+            _check_open(session)
             stored = await self.blobs.put(session.id, "attachments", name, chunks, limit=ATTACHMENT_LIMIT)
             kept = stored.ref.partition("/")[2]
             return {"ref": stored.ref, "mime_type": mime_type, "name": kept, "size": stored.size, "sha256": stored.sha256}
@@ -663,7 +666,8 @@ class Hub:
                     "input_schema": msgspec.Raw(tool.input_schema_json),
                 }
                 for tool in definitions
-            ]
+            ],
+            "failed": [_plain(broken) for broken in self.calls.tools.broken()],
         }
 
     async def workspace_tree(self, path: str, depth: int) -> dict[str, Any]:
@@ -678,6 +682,11 @@ class Hub:
 
 def _is_past(turn_id: TurnId, state: State) -> bool:
     return state.turn is None or state.turn.id != turn_id
+
+
+def _check_open(session: Session) -> None:
+    if session.safe.closed:
+        raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
 
 
 def _check_cursor(after: int, head: int) -> None:
@@ -718,17 +727,3 @@ def _fingerprint(parts: tuple[Part, ...]) -> str:
     """The same parts give the same one, whatever ids they got."""
     told = [(part.type, part.text, part.ref, part.mime_type, part.name) for part in parts]
     return sha256(msgspec.json.encode(told)).hexdigest()[:32]
-
-
-def _check_answers(asked: e.QuestionAsked, answers: Mapping[str, Any]) -> None:
-    known = {question.id: question for question in asked.questions}
-    for id, answer in answers.items():
-        question = known.get(id)
-        if question is None:
-            raise Invalid(f"There is no question {id!r} here. Answer: {', '.join(known)}.", path=f"answers.{id}")
-        labels = {option.label for option in question.options}
-        wrong = [label for label in answer.selected if label not in labels]
-        if wrong:
-            raise Invalid(f"{wrong[0]!r} is none of the options: {', '.join(labels)}.", path=f"answers.{id}.selected")
-        if len(answer.selected) > 1 and not question.multiple:
-            raise Invalid("Only one option can be chosen here.", path=f"answers.{id}.selected")

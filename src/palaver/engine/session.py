@@ -84,7 +84,7 @@ class Pending:
     """Nobody waits for them."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Session:
     id: SessionId
     around: Surroundings
@@ -328,7 +328,7 @@ class Session:
         wanted: frozenset[Work] = frozenset() if self._stopping else due(self.safe)
         for work, task in self._works.items():
             if work not in wanted:
-                task.cancel()
+                _cancel(task)
         turn = self.safe.turn
         if self._sick or (turn is not None and turn.id == self._halted and not turn.ending):
             return
@@ -359,7 +359,7 @@ class Session:
             return
         self._halted = turn.id
         for task in self._works.values():
-            task.cancel()
+            _cancel(task)
         self._spawn(self._cancel_later(msgspec.structs.replace(cancel, turn_id=turn.id)))
 
     async def _cancel_later(self, cancel: c.CancelTurn) -> None:
@@ -468,7 +468,7 @@ class Session:
                 lines = await self.around.log.read(self.key, after, up_to=self.safe.seq)
                 first, after = after + 1, after + len(lines)
                 caught_up, head = (head, None) if head is not None and after >= head else (None, head)
-                pieces = self._tail.beyond(seen) if seen is not None and after == self.safe.seq else []
+                pieces = self._tail.beyond(seen, self._begun) if seen is not None and after == self.safe.seq else []
                 if lines or pieces or caught_up is not None:
                     yield self._shared(first, lines, pieces, caught_up)
                 else:
@@ -477,6 +477,11 @@ class Session:
         finally:
             self.followers -= 1
             self.touched = self.around.clock.ticks()
+
+    def _begun(self, owner: str) -> bool:
+        """Whether a reader of the log has seen this message, or this call, begin."""
+        turn = self.safe.turn
+        return turn is not None and ((turn.output is not None and turn.output.id == owner) or owner in turn.calls)
 
     def _shared(self, first: int, lines: list[bytes], pieces: list[Piece], caught_up: int | None) -> Batch:
         """The batch that the last reader at the same place got, if it is the same."""
@@ -512,6 +517,12 @@ class Session:
                 history.take(recorded)
                 seq = recorded.seq
         return history
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Once: a second cancel would hurry what the first one lets clean up."""
+    if not task.cancelling():
+        task.cancel()
 
 
 def _decode(data: bytes) -> Folded | None:

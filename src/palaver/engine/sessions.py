@@ -185,10 +185,13 @@ class Sessions:
 
     async def _load(self, session_id: str) -> Session:
         session = Session(SessionId(session_id), self.around)
-        opened = await self.log.open(session.key)
+        try:
+            opened = await self.log.open(session.key)
+        except Refused as error:
+            raise _unknown(session_id) from error
         if opened.head == 0:
             await self.log.close(session.key)
-            raise Refused("not_found", f"There is no session {session_id}.")
+            raise _unknown(session_id)
         await session.load(opened)
         self._locals[session_id] = self._read_local(session_id)
         if session_id not in self._unrecovered and not session.safe.idle:
@@ -399,3 +402,7 @@ class Sessions:
 
 async def _already(session: Session) -> Session:
     return session
+
+
+def _unknown(session_id: str) -> Refused:
+    return Refused("not_found", f"There is no session {session_id}. GET /v1/sessions lists those that there are.")

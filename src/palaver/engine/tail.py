@@ -6,7 +6,7 @@ keeps its text until the disk has it, so that a failed write loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from palaver.wire.ids import CallId, MessageId, PartId, TurnId
@@ -118,14 +118,17 @@ class Tail:
     def clear(self) -> None:
         self._buffers.clear()
 
-    def beyond(self, seen: dict[Key, int]) -> list[Piece]:
-        """What a reader who has all logged text has not been sent yet. Notes in `seen` that it will have been."""
+    def beyond(self, seen: dict[Key, int], begun: Callable[[str], bool]) -> list[Piece]:
+        """What a reader who has all logged events has not been sent yet, of messages and calls whose begin is one of these.
+
+        Notes in `seen` that it will have been sent.
+        """
         pieces: list[Piece] = []
         for key in [key for key in seen if key not in self._buffers]:
             del seen[key]
         for key, buffer in self._buffers.items():
             start = max(seen.get(key, 0), buffer.safe)
-            if buffer.end > start:
+            if buffer.end > start and begun(key[0]):
                 pieces.append(Piece(buffer.turn_id, key, buffer.kind, start, buffer.beyond(start)))
                 seen[key] = buffer.end
         return pieces

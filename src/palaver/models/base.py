@@ -93,8 +93,12 @@ def to_model_tools(definitions: Iterable[ToolDefinition]) -> list[ModelTool]:
     return [ModelTool(d.name, d.description, msgspec.json.decode(d.input_schema_json, type=dict[str, Any])) for d in definitions]
 
 
-def from_model_call(call: ModelCall, call_id: str) -> ToolCall:
-    """Ours of theirs. Arguments that are no JSON object stay as text: the call then fails as `invalid_arguments`."""
+def from_model_call(call: ModelCall, call_id: str | None = None) -> ToolCall:
+    """Ours of theirs, under the id that is given, else under theirs.
+
+    Arguments that are no JSON object stay as text: the call then fails as `invalid_arguments`.
+    """
+    call_id = call_id or call.id
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

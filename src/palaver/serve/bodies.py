@@ -22,6 +22,7 @@ _DRAINED = 64 * 1024 * 1024
 
 _NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.+)`")
 _ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -78,9 +79,12 @@ def too_deep(body: bytes) -> bool:
 
 
 def _invalid(error: msgspec.ValidationError) -> Invalid:
-    """msgspec's words: what is wrong, then where."""
-    message, _, path = str(error).partition(" - at `")
-    return Invalid(message, path=path.removesuffix("`").removeprefix("$").removeprefix("."))
+    """msgspec's words: what is wrong, then where. A field that is missing or unknown is itself the place."""
+    message, _, place = str(error).partition(" - at `")
+    path = place.removesuffix("`").removeprefix("$")
+    if field := _FIELD.fullmatch(message):
+        path = f"{path}.{field[1]}"
+    return Invalid(message, path=path.removeprefix("."))
 
 
 class Disconnected(Exception):

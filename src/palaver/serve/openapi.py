@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from inspect import getdoc
 from typing import Any
 
 import msgspec
@@ -74,13 +75,20 @@ def _operation(route: Route) -> Document:
         "parameters": [*_path_parameters(route), *_query_parameters(route)],
         "responses": {**_answers(route), **_refusals(route)},
     }
+    if description := _description(route):
+        operation["description"] = description
     if route.scope is None:
         operation["security"] = []
-    else:
-        operation["description"] = f"Scope `{route.scope}`."
     if route.body is not None:
         operation["requestBody"] = _request_body(route)
     return operation
+
+
+def _description(route: Route) -> str:
+    """What its handler says of itself, and the scope that it needs."""
+    said = getdoc(route.run or route.raw) or ""
+    needed = "" if route.scope is None else f"Scope `{route.scope}`."
+    return "\n\n".join(text for text in (said, needed) if text)
 
 
 def _path_parameters(route: Route) -> list[Document]:

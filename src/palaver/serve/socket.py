@@ -109,7 +109,6 @@ class _Socket:
         self._receive = receive
         self._send = send
         self._following: dict[str, asyncio.Task[None]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_REQUESTS)
         self._reader: asyncio.Task[None] | None = None
         self._ended = False
@@ -117,19 +116,23 @@ class _Socket:
         """The session that its person looks at."""
 
     async def run(self) -> None:
+        """Returns when the socket is closed and every request that it brought is done: a client that leaves cancels nothing."""
         doors, token_id = self._app.doors, self._identity.token_id
         with doors.leases.hold(token_id, lambda: doors.tokens.expires(token_id), self._end):
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._reader = group.create_task(self._quietly(self._read()))
                 await asyncio.wait({self._reader})
-                for task in (*self._following.values(), *self._answering):
+                for task in self._following.values():
                     task.cancel()
-        if self._ended:
-            code, reason = (STOPPING, "stopping") if doors.leases.closing else (NO_TOKEN, "no_token")
-            with suppress(TimeoutError, OSError):
-                async with asyncio.timeout(_LAST_WORD_SECONDS):
-                    await self._send({"type": "websocket.close", "code": code, "reason": reason})
+                if self._ended:
+                    await self._close()
+
+    async def _close(self) -> None:
+        code, reason = (STOPPING, "stopping") if self._app.doors.leases.closing else (NO_TOKEN, "no_token")
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(_LAST_WORD_SECONDS):
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     def _end(self) -> None:
         """From outside: the token ended, or the daemon is going away."""
@@ -218,12 +221,13 @@ class _Socket:
 
     async def _request(self, frame: _Request) -> None:
         await self._room.acquire()
-        task = self._start(self._answer(frame), lambda task: self._room.release())
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
+        self._start(self._answer(frame), lambda task: self._room.release())
 
     async def _answer(self, frame: _Request) -> None:
-        reply = await self._app.answer(self._identity, frame.method, frame.path, bytes(frame.body), self._host)
+        body = bytes(frame.body)
+        if body == b"null":
+            body = b""  # a frame has a place for a body, whether there is one or not
+        reply = await self._app.answer(self._identity, frame.method, frame.path, body, self._host)
         await self._tell({"op": "reply", "id": frame.id, "status": reply.status, "body": reply.body})
 
     def _start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> asyncio.Task[None]:
@@ -248,7 +252,7 @@ class _Socket:
         """The one way out. A frame is written whole; where the socket is full this waits, and only this."""
         try:
             await self._send({"type": "websocket.send", "text": frame.decode("utf-8")})
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # uvicorn's words for "gone" and for "closed from our side"
             raise _Left from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -76,7 +76,10 @@ class Tool(Protocol):
     def definition(self) -> ToolDefinition: ...
 
     def describe(self, context: ToolContext, call: ToolCall) -> Description:
-        """Check the input and say what the call would do. Reads files at most. Raises `ToolFailed("…", code="invalid_arguments")`."""
+        """Check the input and say what the call would do. Reads files at most. Raises `ToolFailed("…", code="invalid_arguments")`.
+
+        A tool that cannot say is shown by its name.
+        """
         ...
 
     async def invoke(self, context: ToolContext, call: ToolCall) -> ToolResult:
@@ -84,19 +87,46 @@ class Tool(Protocol):
         ...
 
 
-class ToolRegistry:
-    """The tools that a turn may use, by name."""
+@dataclass(frozen=True)
+class BrokenTool:
+    """A person's own tool that did not load."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    name: str
+    source: str
+    reason: str
+
+
+More = Callable[[Container[str]], tuple[Sequence[Tool], Sequence[BrokenTool]]]
+"""Loads the tools that are not ours; the names that are taken are given to it."""
+
+
+class ToolRegistry:
+    """The tools that a turn may use, by name. `more` is asked when a tool is first wanted, and once."""
+
+    def __init__(self, tools: Iterable[Tool], more: More | None = None) -> None:
         self._tools = {tool.definition().name: tool for tool in tools}
+        self._more = more
+        self._broken: Sequence[BrokenTool] = ()
 
     def definitions(self) -> list[ToolDefinition]:
-        return [tool.definition() for tool in self._tools.values()]
+        return [tool.definition() for tool in self._all().values()]
+
+    def broken(self) -> Sequence[BrokenTool]:
+        """Those that did not load."""
+        self._all()
+        return self._broken
+
+    def _all(self) -> dict[str, Tool]:
+        if self._more is not None:
+            more, self._more = self._more, None
+            tools, self._broken = more(self._tools.keys())
+            self._tools |= {tool.definition().name: tool for tool in tools}
+        return self._tools
 
     def find(self, name: str) -> Tool:
-        tool = self._tools.get(name)
+        tool = self._all().get(name)
         if tool is None:
-            known = ", ".join(sorted(self._tools))
+            known = ", ".join(sorted(self._all()))
             raise ToolFailed(f"There is no tool named {name!r}. Use one of: {known}.", code="unknown_tool")
         return tool
 

@@ -567,8 +567,16 @@ class ToolInfo(Struct, frozen=True):
     name: str
 
 
+class FailedTool(Struct, frozen=True):
+    name: str
+    source: str
+    reason: str
+
+
 class ToolList(Struct, frozen=True):
     tools: list[ToolInfo]
+    failed: list[FailedTool] = []
+    """A person's own tools that did not load."""
 
 
 class Settings(Struct, frozen=True):
