@@ -253,6 +253,8 @@ def serve(
         with sock:
             _run(_serve(settings, folder, sock, build, disk, reached, print_url=print_url, no_token=no_token))
         return 0
+    except Refused as refused:  # a token file that is none
+        return _complain(refused.message, 2)
     finally:
         lock.release()
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import palaver.backends.loop
 import palaver.serve.app
 import palaver.serve.server
-import palaver.serve.tokens
+import palaver.serve.tokens  # noqa: F401  # so that a fork need not import it
 from palaver.daemon import build, serve
 from palaver.settings import load
 

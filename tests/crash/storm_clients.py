@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palaver.wire import events as e
 from storm_host import Answer, Follower, Gone, Life
 from storm_log import Told
+
+from palaver.wire import events as e
+from palaver.wire.codec import decode_event
 
 NOTE = """#!/bin/sh
 echo "$1" >> effects
@@ -63,6 +65,14 @@ class Book:
     def logs(self) -> list[Told]:
         found = sorted(folder for folder in (self.data / "sessions").iterdir() if not folder.name.startswith("."))
         return [Told(folder) for folder in found if (folder / "events.ndjson").exists() and (folder / "events.ndjson").stat().st_size]
+
+    def check_workspaces(self) -> None:
+        """Their logs have no gaps, and all that is in them can be read."""
+        for path in (self.data / "workspaces").glob("*/events.ndjson"):
+            whole = path.read_bytes()
+            recorded = [decode_event(line) for line in whole[: whole.rfind(b"\n") + 1].split(b"\n")[:-1]]
+            assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1)), path
+            assert all(isinstance(one.data, e.WorkspaceUsed | e.RuleAdded | e.RuleRemoved) for one in recorded), path
 
     def promise(self, session_id: str, what: str, check: Check) -> None:
         self.promises.append((session_id, what, check))
@@ -193,7 +203,7 @@ class Person:
         await self.opens("auto")
         token = self.book.token()
         reply = await self.says(
-            f"run the command `./note {token}` then read the file words.txt then write the file out-{token}.txt with \"{token}\" "
+            f'run the command `./note {token}` then read the file words.txt then write the file out-{token}.txt with "{token}" '
             f"then run the command `./note {self.book.token()}`"
         )
         await self.turn_ends(reply["turn_id"])

@@ -223,6 +223,9 @@ class Follower:
                 self._news.clear()
                 await self._news.wait()
 
+    async def is_at(self, seq: int) -> None:
+        await self.until(lambda: self.caught_up >= seq)
+
     async def _follow(self, life: Life) -> None:
         query = f"after={len(self.lines)}" + ("&tail=1" if self.tail else "")
         held = b""

@@ -8,14 +8,15 @@ import os
 from pathlib import Path
 
 import pytest
+from engines import PERSON, WITHIN, Engine, engine, until
+from storm_log import Told, check_effects
 
 from disks import FailingDisk
-from engines import PERSON, WITHIN, Engine, engine, until
 from palaver.errors import DiskFailed
 from palaver.log.disk import Disk
 from palaver.tools.processes import Marks, find_marked
 from palaver.wire import events as e
-from storm_log import Told, check_effects
+from palaver_daemon import palaver
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,8 @@ async def test_a_turn_ends_well_whatever_write_or_sync_of_it_fails(tmp_path: Pat
             await note(one.workspace)
             session_id = await one.opens()
             disk.arm()
-            turn_id = await says(one, session_id, "think about it then run the command `./note a` then write 30 words then read the file note")
+            text = "think about it then run the command `./note a` then write 30 words then read the file note"
+            turn_id = await says(one, session_id, text)
             state = await one.turn_ends(session_id, turn_id)
             assert state.last_turn is not None and state.last_turn.outcome == "completed", (number, state.last_turn)
             log = told(one, session_id)
@@ -211,3 +213,16 @@ async def test_a_daemon_ends_in_time_though_its_disk_takes_nothing(tmp_path: Pat
         state = await again.until(session_id, lambda state: state.turn is None)
         assert state.last_turn is not None and state.last_turn.outcome == "interrupted"
         told(again, session_id).check()
+
+
+async def test_the_answer_over_http_is_507_and_says_what_to_do(tmp_path: Path) -> None:
+    """API, Errors: `disk`."""
+    disk = FailingDisk()
+    async with palaver(tmp_path, disk=disk) as here, here.chat() as chat:
+        disk.fail("write_at")
+        answer = await chat.refused("POST", "messages", {"role": "user", "parts": [{"type": "text", "text": "write 3 words"}]})
+        assert (answer.status, answer.code) == (507, "disk")
+        assert "try again" in answer.json["detail"]
+        assert (await chat.get())["status"] == "active", "reading goes on"
+        disk.heal()
+        assert (await chat.runs("write 3 words"))["outcome"] == "completed"

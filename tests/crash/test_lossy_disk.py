@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from engines import PERSON, WITHIN, Engine, built, engine
+from storm_log import Told, check_effects
 
 from disks import LossyDisk
-from engines import PERSON, WITHIN, Engine, built, engine
 from palaver.errors import DiskFailed
 from palaver.views.transcript import Transcript, show
 from palaver.wire import events as e
 from palaver.wire import requests as r
 from palaver.wire.codec import decode_event
-from storm_log import Told, check_effects
 
 Check = Callable[[Told], bool]
 

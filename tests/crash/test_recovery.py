@@ -8,12 +8,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from engines import PERSON, Engine, built, engine
+from storm_log import Told
+
 from palaver.log.disk import Disk
 from palaver.wire import events as e
 from palaver.wire import requests as r
-from storm_log import Told
 
 pytestmark = pytest.mark.anyio
 OLD = 2000

@@ -14,16 +14,17 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-from palaver.engine.points import POINTS
-from palaver.tools.processes import Found, Marks, find_marked
 from storm_clients import Book, Person, as_long_as_it_lives
 from storm_host import Gone, Host, Life, hosting
 from storm_log import Told, check_effects
+
+from palaver.engine.points import POINTS
+from palaver.tools.processes import Found, Marks, find_marked
 
 KILLS = int(os.environ.get("PALAVER_STORM", "20"))
 SEED = os.environ.get("PALAVER_STORM_SEED") or secrets.token_hex(4)
@@ -99,13 +100,10 @@ class Storm:
         for target in self.targets(kills):
             if len(self.book.sessions) > MAX_SESSIONS and target != "marker.synced":
                 life = await self.move(life)
-            t0 = time.monotonic()
             hit = await self.kill(life, target)
-            print("DEBUG", target, hit, "%.2f" % (time.monotonic() - t0), len(self.book.sessions), len(self.book.followers))
             await life.close()
             self.table[hit] += 1
             life = await self.after(target)
-            print("DEBUG after %.2f" % (time.monotonic() - t0))
         await self.move(life)
 
     def targets(self, kills: int) -> list[str]:
@@ -161,7 +159,7 @@ class Storm:
         while True:
             chosen = [self.random.choice(leading), *self.random.sample(ALL, 2)]
             people = [Person(life, self.book, random.Random(self.random.random())) for _ in chosen]
-            await as_long_as_it_lives(*(lambda do=do, who=who: do(who) for do, who in zip(chosen, people, strict=True)))  # type: ignore[misc]  # bound now
+            await as_long_as_it_lives(*(partial(do, who) for do, who in zip(chosen, people, strict=True)))
             try:
                 await life.ask("GET", "/v1/health")
             except Gone:
@@ -195,6 +193,7 @@ class Storm:
         for log in logs:
             log.check()
         self.book.check(logs)
+        self.book.check_workspaces()
         check_effects(logs, self.book.workspace / "effects")
         return Crashed({call for log in logs for call in log.open_calls()}, {log.id: len(log.recorded) for log in logs})
 
@@ -243,7 +242,7 @@ class Storm:
         """A reader that goes on from its cursor ends with the fold of the log (promise 1)."""
         for id, follower in self.book.followers.items():
             follower.begin(life)
-            await follower.until(lambda follower=follower, head=len(logs[id].lines): follower.caught_up >= head)  # type: ignore[misc]  # bound now
+            await follower.is_at(len(logs[id].lines))
             assert follower.lines == logs[id].lines, id
             shown, told = follower.shown, logs[id].transcript
             assert (shown.entries, shown.open, shown.tails) == (told.entries, told.open, told.tails), id
@@ -306,5 +305,3 @@ def test_two_hundred_kills_lose_nothing_and_run_nothing_twice(tmp_path: Path, ca
         assert not missed, f"hit too seldom: {missed}"
 
     asyncio.run(weather())
-
-

@@ -52,7 +52,7 @@ def test_what_is_no_json_is_bad_json_and_never_a_bug(tmp_path: Path, body: bytes
 @pytest.mark.parametrize(
     ("body", "path"),
     [
-        ({}, ""),
+        ({}, "parts"),
         ({"parts": []}, "parts"),
         ({"parts": [{"type": "text", "text": 1}]}, "parts[0].text"),
         ({"parts": [{"type": "text"}]}, "parts[0]"),

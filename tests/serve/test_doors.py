@@ -333,9 +333,9 @@ def test_streams_and_sockets_close_within_a_second_of_their_tokens_end(tmp_path:
 def test_a_stream_ends_when_its_token_expires(tmp_path: Path) -> None:
     async def run() -> None:
         async with serving(tmp_path, QuietHub()) as daemon:
-            token = await daemon.mint("read", days=0.3 / 86_400)
+            token = await daemon.mint("read", days=1.5 / 86_400)
             async with streaming(daemon.port, EVENTS, token=token) as stream, daemon.authorized(token) as ws:
-                async with asyncio.timeout(1.5):
+                async with asyncio.timeout(2.5):
                     while await stream.next():
                         pass
                     with pytest.raises(ConnectionClosed) as closed:

@@ -95,6 +95,9 @@ class _Text:
     kind: TextKind
     pieces: list[str] = field(default_factory=list)
 
+    def done(self) -> Part:
+        return Part(self.kind, id=self.id, text="".join(self.pieces))
+
 
 @dataclass
 class Answer:
@@ -150,10 +153,7 @@ class Answer:
         self._begin()
         calls = {index: from_model_call(call, CallId(new_id("call"))) for index, call in sorted(self._fragments.items())}
         self.calls = list(calls.values())
-        parts = tuple(
-            Part("tool_call", id=PartId(calls[part].id)) if isinstance(part, int) else Part(part.kind, id=part.id, text="".join(part.pieces))
-            for part in self._parts
-        )
+        parts = tuple(part.done() if isinstance(part, _Text) else Part("tool_call", id=PartId(calls[part].id)) for part in self._parts)
         message = Message(self.id, "assistant", parts, at, Author("agent", self.prompt.agent), tool_calls=tuple(self.calls))
         reason, usage = (self._finish.reason, self._finish.usage) if self._finish else ("end_turn", Usage(0, 0))
         completed = CompleteOutput(turn_id=self.prompt.turn_id, message=message, stop_reason=reason, usage=usage)

@@ -140,8 +140,7 @@ class ChatSession(Store[ChatSessionState]):
 
     def interrupt(self, text: Text) -> Awaitable[Any]:
         """Stop what runs and send this instead: at once, what this returns can be awaited for the answer."""
-        with self._one_change():
-            return self._steering.interrupt(text)
+        return self._steering.interrupt(text)
 
     def flush(self) -> None:
         with self._one_change():

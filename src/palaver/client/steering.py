@@ -105,18 +105,18 @@ class MessageSteering(Store[MessageSteeringState]):
         if self._mode == "queue" and (self._is_executing or self._is_starting):
             self.queue(text)
             return False
-        with self._one_change():
-            if self._durable is not None and self._mode == "queue":
-                self._send([user_message(text)], delivery="queue")  # another client may have been quicker
-            else:
-                self._send([user_message(text)])
-            self._is_starting = self._session_id is not None and not self._is_executing
+        if self._durable is not None and self._mode == "queue":
+            self._send([user_message(text)], delivery="queue")  # another client may have been quicker
+        else:
+            self._send([user_message(text)])
+        self._is_starting = self._session_id is not None and not self._is_executing
+        self._forget_error()
         return True
 
     def steer(self, text: Text) -> None:
         """Send it, whatever the mode is."""
-        with self._one_change():
-            self._send([user_message(text)])
+        self._send([user_message(text)])
+        self._forget_error()
 
     def queue(self, text: Text) -> None:
         """Keep it. On a durable queue its turn begins by itself."""
@@ -128,11 +128,10 @@ class MessageSteering(Store[MessageSteeringState]):
 
     def interrupt(self, text: Text) -> Awaitable[Any]:
         """Stop what runs and send this instead: both happen at once, what this returns can be awaited for the answer."""
-        with self._one_change():
-            if self._accessor is not None:
-                handle = self._accessor.interrupt({"messages": [user_message(text)]})
-            else:
-                handle = self._client.send({"messages": [user_message(text)]})
+        input: SendInput = {"messages": [user_message(text)]}
+        handle = self._client.send(input) if self._accessor is None else self._accessor.interrupt(input)
+        self._note_sent(handle)
+        self._forget_error()
         return handle if inspect.isawaitable(handle) else _settled(handle)
 
     def flush(self) -> None:
@@ -157,6 +156,11 @@ class MessageSteering(Store[MessageSteeringState]):
                 self._queue = []
             else:
                 self._durable.clear()
+
+    def clear_kept(self) -> None:
+        """Forget what is kept here alone; a durable queue is everybody's and stays."""
+        if self._durable is None:
+            self.clear_queued()
 
     def set_mode(self, mode: SteeringMode) -> None:
         with self._one_change():
@@ -219,9 +223,15 @@ class MessageSteering(Store[MessageSteeringState]):
         id = event.get("clientMessageId")
         return id is None or id in self._sent
 
+    def _forget_error(self) -> None:
+        """Whoever sends again has seen it."""
+        if self._error is not None:
+            self._error = None
+            self._changed()
+
     @contextmanager
     def _one_change(self) -> Iterator[None]:
-        """What a person does is told once, however many parts change; the last error has been seen by then."""
+        """What a person does is told once, however many parts of a durable queue change."""
         self._error = None
         self._acting = True
         try:

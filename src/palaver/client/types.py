@@ -72,14 +72,16 @@ Text: TypeAlias = str | Sequence[ContentBlock]
 # --- events -------------------------------------------------------------------------------------------------------------------
 
 
-class _Event(TypedDict):
+class EventStamp(TypedDict):
+    """What every event may say of where it stands."""
+
     id: NotRequired[str]
     sequence: NotRequired[int]
     timestamp: NotRequired[str]
     sessionId: NotRequired[str]
 
 
-class ExecutionStartEvent(_Event):
+class ExecutionStartEvent(EventStamp):
     type: Literal["execution_start"]
     executionId: NotRequired[str]
 
@@ -88,7 +90,7 @@ class ExecutionOutput(TypedDict, total=False):
     timeline: list[TimelineEntry]
 
 
-class ExecutionEndEvent(_Event):
+class ExecutionEndEvent(EventStamp):
     type: Literal["execution_end"]
     executionId: NotRequired[str]
     output: NotRequired[ExecutionOutput | None]
@@ -98,13 +100,13 @@ class ExecutionEndEvent(_Event):
     error: NotRequired[Json]
 
 
-class ToolCallStartEvent(_Event):
+class ToolCallStartEvent(EventStamp):
     type: Literal["tool_call_start"]
     callId: str
     name: NotRequired[str]
 
 
-class ToolResultEvent(_Event):
+class ToolResultEvent(EventStamp):
     type: Literal["tool_result"]
     callId: str
     name: NotRequired[str]
@@ -114,7 +116,7 @@ class ToolResultEvent(_Event):
     """As it was measured where the tool ran."""
 
 
-class SessionRestoredEvent(_Event):
+class SessionRestoredEvent(EventStamp):
     """What was there before the first event: once after `subscribe`, and again when the log was replaced."""
 
     type: Literal["session_restored"]
@@ -125,7 +127,7 @@ class SessionRestoredEvent(_Event):
     toolDurations: NotRequired[dict[str, float]]
 
 
-class ToolConfirmationSettledEvent(_Event):
+class ToolConfirmationSettledEvent(EventStamp):
     """Somebody answered, wherever it was; or it expired, or its turn was cancelled."""
 
     type: Literal["tool_confirmation_settled"]
@@ -134,7 +136,7 @@ class ToolConfirmationSettledEvent(_Event):
     by: NotRequired[str]
 
 
-class MessageAcceptedEvent(_Event):
+class MessageAcceptedEvent(EventStamp):
     """A text that this client sent is on disk; `delivered` says what became of it."""
 
     type: Literal["message_accepted"]
@@ -143,7 +145,7 @@ class MessageAcceptedEvent(_Event):
     delivered: str
 
 
-class MessageRefusedEvent(_Event):
+class MessageRefusedEvent(EventStamp):
     """A text that this client sent was not taken: the composer gets it back."""
 
     type: Literal["message_refused"]
@@ -153,7 +155,7 @@ class MessageRefusedEvent(_Event):
     message: str
 
 
-class StreamFailedEvent(_Event):
+class StreamFailedEvent(EventStamp):
     """Nothing more comes of this session: it was deleted, or this client may not read it."""
 
     type: Literal["stream_failed"]

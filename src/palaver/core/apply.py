@@ -333,7 +333,6 @@ def _call_printed(state: State, event: e.ToolOutputDelta) -> State:
 
 
 def _asked(state: State, recorded: e.Recorded, event: e.ApprovalRequested | e.QuestionAsked) -> State:
-    assert recorded.turn_id is not None
     if isinstance(event, e.ApprovalRequested):
         ask = Ask(event.approval_id, recorded.seq, recorded.ts, recorded.turn_id, approval=event)
     else:
@@ -371,9 +370,8 @@ def _granted_rule(asked: e.ApprovalRequested, option_id: str | None) -> Rule | N
 
 
 def _ask_closed(state: State, ask_id: AskId, settled: Settled) -> State:
-    asks = without(state.asks, ask_id)
-    state = replace(state, asks=asks, settled=with_kept(state.settled, ask_id, settled))
-    return _turn(state, parked=False) if not asks and state.turn and state.turn.parked else state
+    state = replace(state, asks=without(state.asks, ask_id), settled=with_kept(state.settled, ask_id, settled))
+    return _turn(state, parked=False) if state.turn and state.turn.parked and not state.turn_asks else state
 
 
 __all__ = ["apply", "below", "title_of", "under", "updated", "without"]

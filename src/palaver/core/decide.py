@@ -75,7 +75,7 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
             _going_on(state, turn_id)
             if not state.only_waits:
                 raise Refused("not_waiting", f"The turn {turn_id} waits for nobody: nothing would let it go on.")
-            return _events(turn_id, e.TurnParked(waiting=tuple(state.asks)))
+            return _events(turn_id, e.TurnParked(waiting=tuple(ask.id for ask in state.turn_asks)))
         case c.CancelTurn():
             return _cancel_turn(state, command)
         case c.RetryTurn():
@@ -123,7 +123,7 @@ def _close(state: State, by: str) -> Decision:
     if state.closed:
         return Decision([])
     emptied = [queue.changed(state, ())] if state.queue else []
-    return Decision([*emptied, of(None, e.SessionCompleted(by=by))])
+    return Decision([*ending.asks_closed(state.asks.values(), by), *emptied, of(None, e.SessionCompleted(by=by))])
 
 
 # --- messages -----------------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _cancel_turn(state: State, command: c.CancelTurn) -> Decision:
         emptied = [queue.changed(state, ())] if not command.keep_queue and (held or state.queue) else []
         return Decision([*held, *emptied], c.Cancelling(turn.id))
     request = e.TurnCancelRequested(by=command.by, cause=command.cause, keep_queue=command.keep_queue)
-    stop = [Happened(turn.id, request), *ending.asks_closed(state, turn, request.by)]
+    stop = [Happened(turn.id, request), *ending.asks_closed(state.turn_asks, request.by)]
     kept = tuple(msgspec.structs.replace(item, paused=True) for item in state.queue) if command.keep_queue else ()
     if kept != state.queue:
         stop.append(queue.changed(state, kept, reason="cancelled"))
@@ -352,7 +352,8 @@ def _complete_call(state: State, command: c.CompleteCall) -> Decision:
         duration_ms=command.duration_ms,
         refs=under("/tool_result", command.refs),
     )
-    moot = ending.asks_closed(state, turn, "palaver", of_call=call)  # a backend may go on without its answer
+    asked = [ask for ask in state.turn_asks if ask.call_id == call.tool_call.id]  # a backend may go on without its answer
+    moot = ending.asks_closed(asked, "palaver")
     return Decision([*moot, of(turn.id, completed)])
 
 

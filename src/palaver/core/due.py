@@ -41,11 +41,12 @@ Work = TakeTurn | RunTool | AwaitDeadline | EndTurn
 
 def due(state: State) -> frozenset[Work]:
     turn = state.turn
+    asks = [ask for ask in state.asks.values() if turn is None or not turn.ending or ask.turn_id != turn.id]
+    waits = [AwaitDeadline(ask.id, ask.deadline) for ask in asks if ask.deadline]
     if turn is None:
-        return frozenset()
+        return frozenset(waits)
     if turn.ending:
-        return frozenset((EndTurn(turn.id),))
-    waits = [AwaitDeadline(ask.id, ask.deadline) for ask in state.asks.values() if ask.deadline]
+        return frozenset((EndTurn(turn.id), *waits))
     if turn.parked:  # until its last open ask is answered
         return frozenset(waits)
     runs = [RunTool(turn.id, id, turn.calls[id].ask) for id in state.next_calls() if turn.calls[id].run_by == "daemon"]

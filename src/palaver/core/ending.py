@@ -6,10 +6,12 @@ follow; then what nobody read is kept, and the next turn starts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from palaver.core import queue
 from palaver.core.apply import apply
 from palaver.core.happened import Happened, denied, of
-from palaver.core.state import Call, Item, OpenOutput, State, Turn
+from palaver.core.state import Ask, Call, Item, OpenOutput, State, Turn
 from palaver.wire import commands as c
 from palaver.wire import events as e
 from palaver.wire.ids import MessageId, TurnId, derived
@@ -38,21 +40,19 @@ def item_started(state: State, item: Item, rest: tuple[Item, ...]) -> list[Happe
 def superseded(state: State, turn: Turn, by: str) -> list[Happened]:
     """The cancel that an interrupt brings with it; the queue stays as it is."""
     request = e.TurnCancelRequested(by=by, cause="superseded", keep_queue=True)
-    return [of(turn.id, request), *asks_closed(state, turn, by)]
+    return [of(turn.id, request), *asks_closed(state.turn_asks, by)]
 
 
-def asks_closed(state: State, turn: Turn, by: str, *, of_call: Call | None = None) -> list[Happened]:
-    """The open asks of a turn that goes no further, or of one call. Their calls get results at the end, with all the others."""
+def asks_closed(asks: Iterable[Ask], by: str) -> list[Happened]:
+    """Asks that are about nothing any more. Their calls get results of their own."""
     closed: list[Happened] = []
-    for ask in state.asks.values():
-        if ask.turn_id != turn.id or (of_call is not None and ask.call_id != of_call.tool_call.id):
-            continue
+    for ask in asks:
         if ask.approval is not None:
             call = ask.approval.tool_call
             ref = CallRef(call.id, call.name) if call else None
-            closed.append(of(turn.id, e.ApprovalDenied(approval_id=ask.id, tool_call=ref, by=by, cause="cancelled")))
+            closed.append(of(ask.turn_id, e.ApprovalDenied(approval_id=ask.id, tool_call=ref, by=by, cause="cancelled")))
         else:
-            closed.append(of(turn.id, e.QuestionAnswered(question_id=ask.id, cause="cancelled", by=by)))
+            closed.append(of(ask.turn_id, e.QuestionAnswered(question_id=ask.id, cause="cancelled", by=by)))
     return closed
 
 
@@ -62,7 +62,7 @@ def finish(state: State, turn: Turn, command: c.FinishTurn) -> list[Happened]:
     if error is None and command.outcome == "failed":
         error = ErrorInfo("failed", "The turn failed.")
     completed = of(turn.id, _completed(turn, command, error))
-    events = [*asks_closed(state, turn, "palaver"), *_left_open(turn, command.at, command.cause), completed]
+    events = [*asks_closed(state.turn_asks, "palaver"), *_left_open(turn, command.at, command.cause), completed]
     if error is not None and command.outcome == "failed":
         events.append(of(turn.id, e.SessionFailed(turn_id=turn.id, error=error)))
     return events + _next(_after(state, events), command.outcome, command.fresh)
@@ -81,7 +81,7 @@ def cancelled(state: State, turn: Turn, command: c.EndCancelled) -> list[Happene
         cost=command.cost,
     )
     events = [
-        *asks_closed(state, turn, turn.cancel.by),
+        *asks_closed(state.turn_asks, turn.cancel.by),
         *_left_open(turn, command.at, command.cause or cause),
         of(turn.id, completed),
         of(turn.id, e.SessionCanceled(turn_id=turn.id, by=turn.cancel.by)),

@@ -154,7 +154,8 @@ class Ask(Fold, frozen=True):
     id: AskId
     seq: int
     requested_at: str
-    turn_id: TurnId
+    turn_id: TurnId | None
+    """None for what is asked about the session itself."""
     approval: ApprovalRequested | None = None
     question: QuestionAsked | None = None
 
@@ -242,10 +243,15 @@ class State(Fold, frozen=True):
         return self.turn is None and not self.asks
 
     @property
+    def turn_asks(self) -> list[Ask]:
+        """What the open turn asks."""
+        return [ask for ask in self.asks.values() if self.turn is not None and ask.turn_id == self.turn.id]
+
+    @property
     def only_waits(self) -> bool:
         """The open turn waits for a person and for nothing else: it may stay open over a restart."""
         turn = self.turn
-        if turn is None or turn.ending or turn.output is not None or not self.asks:
+        if turn is None or turn.ending or turn.output is not None or not self.turn_asks:
             return False
         # a call whose ask is gone, or was never written, is one that nothing would let go on
         return all(call.state == "approved" or (call.state != "running" and call.ask in self.asks) for call in turn.calls.values())

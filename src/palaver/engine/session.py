@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -111,7 +111,7 @@ class Session:
         self._rang_at, self._ring_timer = 0.0, False
         self._waking = False
         self._works: dict[Work, asyncio.Task[None]] = {}
-        self._background: set[asyncio.Future[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._sick, self._stopping = False, False
         self._halted: TurnId | None = None
         """The turn whose cancel the disk has not taken yet."""
@@ -176,7 +176,7 @@ class Session:
         self._stopping = True
         works = [*self._works.values(), *self._background]
         for task in works:
-            task.cancel()
+            _cancel(task)
         if works:
             await asyncio.wait(works, timeout=STOP_WITHIN)
         self.flush()
@@ -312,7 +312,7 @@ class Session:
         if self.safe.seq - self._checkpointed >= CHECKPOINT_EVERY and not self._stopping:
             self._spawn(self.checkpoint())
 
-    def _spawn(self, work: Awaitable[None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)

@@ -1,0 +1,348 @@
+"""API.md, sentence by sentence: what an outside program meets, and what it meets when it asks wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaver.errors import Refused
+from palaver.models import ModelCall, from_model_call, to_model_tools
+from palaver.policy import ApprovalPolicy, PatchReviewPolicy, VerifyPolicy
+from palaver.settings import load
+from palaver.tools import MessagePart, ToolCall, ToolDefinition, ToolKind, ToolRegistry, ToolResult
+from palaver.wire.ids import CallId
+from palaver_daemon import Chat, Here, Json, Process, palaver, palaver_process, scripted
+from scripted_model import ScriptedModel, Step, calls, text
+
+pytestmark = pytest.mark.anyio
+HOLD = "run the command `rm -f nothing`"
+"""Runs until its approval is answered."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Here]:
+    async with palaver(tmp_path) as here:
+        yield here
+
+
+@pytest.fixture
+async def chat(here: Here) -> AsyncIterator[Chat]:
+    async with here.chat() as chat:
+        yield chat
+
+
+# --- files --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "near"),
+    [
+        ('[server]\nport = "many"\n', 2, "server.port"),
+        ("[server]\nport = 99999\n", 2, "server.port"),
+        ('[defaults]\nmode = "ask"\nmodel = 7\n', 3, "defaults.model"),
+        ('[defaults]\nagent = "demmo"\n', 2, "Did you mean 'demo'?"),
+        ('[agents.mine]\nmode = "plam"\n', 2, "Did you mean 'plan'?"),
+    ],
+)
+def test_a_bad_value_is_told_also_where_a_flag_or_a_variable_beats_it(tmp_path: Path, text: str, line: int, near: str) -> None:
+    """API.md, Files: an unknown key or a bad value names file, line and nearest key."""
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(Refused) as refused:
+        load(str(file), {"PALAVER_MODEL": "m"}, {"server.port": 0})
+    assert refused.value.message.startswith(f"{file}:{line}: ") and near in refused.value.message
+
+
+# --- errors -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "place"),
+    [
+        ("POST", "/v1/sessions", {}, "workspace_path"),
+        ("POST", "/v1/login", {}, "code"),
+        ("POST", "/v1/approvals", {"answers": [{"action": "approve"}]}, "answers[0].approval_id"),
+        ("POST", "/v1/rules", {"decision": "allow", "tool": "shell", "workspace": "/not/there"}, "workspace"),
+        ("POST", "/v1/sessions", {"workspace_path": "/not/there"}, "workspace_path"),
+    ],
+)
+async def test_a_422_names_the_field(here: Here, method: str, path: str, body: Json, place: str) -> None:
+    """API.md, Errors: 422 `invalid` with `errors: [{path, message}]`."""
+    answer = await here.answer(method, path, body)
+    assert (answer.status, answer.code) == (422, "invalid")
+    assert [error["path"] for error in answer.json["errors"]] == [place]
+    assert all(error["message"] for error in answer.json["errors"])
+
+
+async def test_an_unknown_field_of_a_patch_is_named(chat: Chat) -> None:
+    answer = await chat.refused("PATCH", "", {"titel": "x"})
+    assert answer.json["errors"][0]["path"] == "titel"
+
+
+async def test_a_session_that_is_not_there_is_said_to_be_none(here: Here) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/transcript"), ("GET", "/events"), ("POST", "/cancel")):
+        answer = await here.answer(method, f"/v1/sessions/sess_nobody{path}")
+        assert (answer.status, answer.code) == (404, "not_found")
+        assert "There is no session sess_nobody" in answer.json["detail"]
+
+
+# --- sessions -----------------------------------------------------------------------------------------------------------------
+
+ITEM = "queue/item_none"
+WRITES: list[tuple[str, str, Any]] = [
+    ("POST", "messages", {"role": "user", "parts": [{"type": "text", "text": "more"}]}),
+    ("POST", "messages", {"role": "user", "parts": [{"type": "text", "text": "more"}], "auto_run": False}),
+    ("PATCH", "", {"title": "new"}),
+    ("PATCH", "", {}),
+    ("PATCH", "", {"archived": True}),
+    ("POST", "mode", {"id": "ask"}),
+    ("POST", "mode", {"id": "plan"}),
+    ("POST", "model", {"id": "demo"}),
+    ("POST", "close", None),
+    ("POST", "cancel", None),
+    ("POST", "read", {"seq": 1}),
+    ("PUT", "draft", {"text": "later", "attachments": [], "rev": 0}),
+    ("POST", "queue/pause", None),
+    ("POST", "queue/resume", None),
+    ("PATCH", ITEM, {"parts": [{"type": "text", "text": "other"}]}),
+    ("PATCH", ITEM, {"before": None}),
+    ("DELETE", ITEM, None),
+    ("POST", f"{ITEM}/promote", None),
+    ("POST", "turns/turn_none/retry", None),
+    ("POST", "approve", {"turn_id": "turn_none", "tool_call_id": "call_none", "action": "approve"}),
+    ("POST", "attachments", {"name": "a.txt", "data": "YQ=="}),
+]
+
+
+async def test_every_write_to_a_closed_session_but_fork_and_delete_is_refused(here: Here, chat: Chat) -> None:
+    """API.md, Sessions: after close every write but fork and DELETE is 409 `session_closed`; reading goes on."""
+    await chat.runs("write 2 words")
+    assert (await chat.post("close"))["status"] == "completed"
+    log = await chat.log()
+    for method, path, body in WRITES:
+        answer = await chat.refused(method, path, body)
+        assert (answer.status, answer.code) == (409, "session_closed"), (method, path)
+    assert await chat.log() == log
+    assert (await chat.transcript())["entries"]
+    fork = await chat.post("fork")
+    async with here.chat(fork["session_id"]) as other:
+        assert (await other.runs("write 2 words"))["outcome"] == "completed"
+    assert (await here.answer("DELETE", chat.path)).status == 204
+
+
+async def test_a_new_fork_is_the_latest_session(here: Here, chat: Chat) -> None:
+    """API.md, Sessions: the list is by `updated_at`, descending. A copied past does not make the copy old."""
+    await chat.runs("write 2 words")
+    await here.new_session()
+    fork = (await chat.post("fork"))["session"]
+    assert fork["updated_at"] >= fork["created_at"]
+    assert (await here.ask("GET", "/v1/sessions?limit=1"))["sessions"][0]["id"] == fork["id"]
+
+
+# --- asking -------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_settled_call_has_a_turn_too(chat: Chat) -> None:
+    """API.md, Asking: `…/approve` with a turn that the call is not of is 409 `wrong_turn`, before and after its answer."""
+    sent = await chat.say(HOLD)
+    [ask] = await chat.asks()
+    call = ask["data"]["tool_call"]["id"]
+    wrong = {"turn_id": "turn_other", "tool_call_id": call, "action": "approve"}
+    assert (await chat.refused("POST", "approve", wrong)).code == "wrong_turn"
+    right = {**wrong, "turn_id": sent["turn_id"]}
+    assert (await chat.post("approve", right))["outcome"] == "granted"
+    assert (await chat.refused("POST", "approve", wrong)).code == "wrong_turn"
+    late = await chat.refused("POST", "approve", right)
+    assert (late.status, late.code, late.json["outcome"]) == (409, "already_answered", "granted")
+
+
+QUESTIONS = {
+    "questions": [
+        {"id": "colour", "text": "Which colour?", "options": ["Red", "Blue"], "required": True},
+        {"id": "count", "text": "How many?", "type": "integer"},
+        {"id": "sure", "text": "Sure?", "type": "boolean"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "place"),
+    [
+        ({}, "answers.colour"),
+        ({"colour": {"selected": []}}, "answers.colour"),
+        ({"colour": {"selected": ["Green"]}}, "answers.colour.selected"),
+        ({"colour": {"selected": ["Red", "Blue"]}}, "answers.colour.selected"),
+        ({"colour": {"selected": ["Red"]}, "shape": {"selected": ["Round"]}}, "answers.shape"),
+        ({"colour": {"selected": ["Red"]}, "count": {"value": "three"}}, "answers.count.value"),
+        ({"colour": {"selected": ["Red"]}, "count": {"value": True}}, "answers.count.value"),
+        ({"colour": {"selected": ["Red"]}, "sure": {"value": 1}}, "answers.sure.value"),
+    ],
+)
+async def test_an_answer_that_is_none_leaves_the_question_open(tmp_path: Path, answers: Json, place: str) -> None:
+    """API.md, Events: a question's `type`, `options`, `multiple` and `required` say what an answer is."""
+    async with (
+        ScriptedModel([calls(("ask_user", QUESTIONS)), text("Thanks.")]) as model,
+        palaver(tmp_path, env=scripted(model.url)) as here,
+    ):
+        async with here.chat() as chat:
+            sent = await chat.say("ask me")
+            [ask] = await chat.asks()
+            answer = await chat.refused("POST", f"/v1/questions/{ask['id']}", {"answers": answers})
+            assert (answer.status, answer.json["errors"][0]["path"]) == (422, place)
+            assert [item["id"] for item in await here.inbox()] == [ask["id"]]
+            good = {"colour": {"selected": ["Red"]}, "count": {"value": 3}, "sure": {"value": False}}
+            settled = await here.ask("POST", f"/v1/questions/{ask['id']}", {"answers": good})
+            assert settled["answers"]["count"] == {"selected": [], "value": 3}
+            assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+
+
+# --- streams ------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_piece_of_the_tail_comes_after_the_event_that_opens_its_message(tmp_path: Path) -> None:
+    """DESIGN.md 3: a reader with the tail gets pieces of open parts; one that came before its message it would have to drop."""
+    async with palaver(tmp_path, pace_s=0.01) as here, here.chat() as chat:
+        async with here.stream(f"{chat.path}/events?tail=1") as stream:
+            await chat.say("write 20 words then think about order")
+            begun: set[str] = set()
+            pieces = 0
+            while (frame := await stream.next()) is not None and frame.data["type"] != "turn_completed":
+                data = frame.data["data"]
+                if frame.data["type"] == "model_output_started":
+                    begun.add(data["message_id"])
+                elif "seq" not in frame.data and frame.data["type"] == "model_output_delta":
+                    pieces += 1
+                    assert data["message_id"] in begun
+            assert pieces
+
+
+async def test_the_stream_of_all_sessions_says_where_it_stands(here: Here, chat: Chat) -> None:
+    """API.md, Streams: `GET /v1/events` numbers one sequence; `hello` says its head, and one can go on from there."""
+    async with here.stream("/v1/events") as stream:
+        hello = await stream.next()
+        assert hello is not None and hello.event == "hello" and hello.data["data"]["session"] is None
+        head = hello.data["data"]["head_seq"]
+        await chat.post("queue/pause")
+        await chat.say("write 1 words", auto_run=False)
+        first = await stream.next()
+        assert first is not None and int(first.id or 0) == head + 1
+    async with here.stream(f"/v1/events?after={head}") as again:
+        hello, first = await again.next(), await again.next()
+        assert hello is not None and hello.event == "hello"
+        assert first is not None and int(first.id or 0) == head + 1 and first.data["type"] == "message_added"
+
+
+async def test_a_body_of_null_in_a_frame_is_no_body(here: Here, chat: Chat) -> None:
+    """API.md, Streams: the frame `{"op":"request","id","method","path","body"}` has a place for a body that need not be there."""
+    async with here.socket() as ws:
+        await ws.send(json.dumps({"op": "request", "id": 1, "method": "POST", "path": f"{chat.path}/cancel", "body": None}))
+        assert json.loads(await ws.recv()) == {"op": "reply", "id": 1, "status": 200, "body": {"turn_id": None}}
+
+
+# --- messages -----------------------------------------------------------------------------------------------------------------
+
+
+def _together(*steps: Step) -> Step:
+    """One answer of several; the finish reason of a call wins."""
+    whole = steps[0]
+    for step in steps[1:]:
+        whole = whole + step
+    return whole
+
+
+async def test_a_call_has_its_part_at_its_place(tmp_path: Path) -> None:
+    """API.md, Messages: `{type: "tool_call", id}` stands at the place of the call, also between two texts."""
+    script = [_together(text("Before."), calls(("search", {"pattern": "x"})), text("After.")), text("Done.")]
+    async with ScriptedModel(script) as model, palaver(tmp_path, env=scripted(model.url)) as here, here.chat() as chat:
+        assert (await chat.runs("go"))["outcome"] == "completed"
+        message = chat.of("model_output_completed")[0]["data"]["message"]
+        assert [part["type"] for part in message["parts"]] == ["text", "tool_call", "text"]
+        assert message["parts"][1]["id"] == message["tool_calls"][0]["id"]
+        assert [part.get("text") for part in message["parts"]] == ["Before.", None, "After."]
+        await chat.check()
+
+
+# --- the sketch in Python -----------------------------------------------------------------------------------------------------
+
+
+class Echo:
+    """A tool that a stranger writes from API.md alone: a definition and what it does."""
+
+    def definition(self) -> ToolDefinition:
+        schema = json.dumps({"type": "object", "properties": {"say": {"type": "string"}}}).encode()
+        return ToolDefinition(
+            name="echo", description="Says it again.", input_schema_json=schema, kind=ToolKind.READ, requires_approval=False
+        )
+
+    async def invoke(self, context: object, call: ToolCall) -> ToolResult:
+        return ToolResult(id=call.id, ok=True, parts=(MessagePart(type="text", text=call.input["say"]),))
+
+
+async def test_the_sketch_of_spec_004_is_there_in_python() -> None:
+    """API.md, The built-in tools' inputs: the Go sketch with its fields in snake_case, and its defaults."""
+    registry = ToolRegistry([Echo()])  # type: ignore[list-item]  # without `describe`, as the sketch has it
+    [tool] = to_model_tools(registry.definitions())
+    assert tool.name == "echo"
+    call = from_model_call(ModelCall("call_1", "echo", '{"say": "hi"}'))
+    assert call == ToolCall(CallId("call_1"), "echo", {"say": "hi"})
+    result = await registry.invoke(None, call)  # type: ignore[arg-type]  # this tool needs no context
+    assert (result.ok, result.id, result.parts[0].text) == (True, "call_1", "hi")
+    assert (VerifyPolicy().auto_verify, VerifyPolicy().commands, VerifyPolicy().require_clean) == (True, ("make test",), False)
+    assert PatchReviewPolicy().mode == "off"
+    assert (tuple(ApprovalPolicy().require_for_kinds), tuple(ApprovalPolicy().require_for_tools)) == ((), ())
+
+
+OWN = """\
+import json
+from palaver.settings import load
+from palaver.tools import MessagePart, ToolDefinition, ToolKind, ToolResult
+
+
+class Echo:
+    def definition(self):
+        return ToolDefinition(name="echo", description="Says it again.", input_schema_json=b'{"type": "object"}', kind=ToolKind.READ)
+
+    async def invoke(self, context, call):
+        return ToolResult(id=call.id, ok=True, parts=(MessagePart(type="text", text=call.input["say"]),))
+"""
+
+
+def plug_in(folder: Path) -> Path:
+    """An installed package with one tool that loads and two that do not."""
+    about = folder / "own-1.0.dist-info"
+    about.mkdir(parents=True)
+    (folder / "own_tools.py").write_text(OWN)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    lines = ["[palaver.tools]", "echo = own_tools:Echo", "gone = own_tools:Gone", "again = own_tools:Echo"]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+async def test_a_persons_own_tool_is_used_and_one_that_does_not_load_is_named(tmp_path: Path) -> None:
+    """API.md: entry point group `palaver.tools`; one that fails to load is named in `GET /v1/tools` and stops nothing."""
+    folder = plug_in(tmp_path / "site")
+    async with ScriptedModel([calls(("echo", {"say": "it is mine"})), text("Done.")]) as model:
+        env = {**scripted(model.url), "PYTHONPATH": str(folder)}
+        async with palaver_process(tmp_path, env=env) as process:
+            await _uses_echo(process)
+
+
+async def _uses_echo(process: Process) -> None:
+    tools = await process.ask("GET", "/v1/tools")
+    assert {"echo", "shell", "read_file"} <= {tool["name"] for tool in tools["tools"]}
+    failed = {tool["name"]: tool["reason"] for tool in tools["failed"]}
+    assert set(failed) == {"gone", "again"} and "Gone" in failed["gone"]
+    async with process.chat() as chat:
+        assert (await chat.runs("go"))["outcome"] == "completed"
+        started = chat.of("tool_call_started")[0]["data"]
+        assert (started["title"], started["kind"]) == ("echo", "read")
+        assert chat.result(started["tool_call"]["id"])["parts"][0]["text"] == "it is mine"
