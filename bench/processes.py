@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import IO, Any, Self
 HERE = Path(__file__).parent
 FLOORS = HERE / "floors"
 PALAVER = Path(sys.executable).with_name("palaver")
-DEADLINE_S = 120.0
+DEADLINE_S = 60.0
 
 
 def environment() -> dict[str, str]:
@@ -55,6 +56,7 @@ class Process:
             [str(word) for word in command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,  # so that waiting for the pipe means waiting for the line
             env=environment(),
             start_new_session=True,
             cwd=tempfile.gettempdir(),
@@ -70,9 +72,10 @@ class Process:
 
     def tell(self, line: str) -> None:
         self.stdin.write(line.encode() + b"\n")
-        self.stdin.flush()
 
     def hear(self) -> str:
+        if not select.select([self.stdout], [], [], DEADLINE_S)[0]:
+            raise SystemExit(f"{self._started.args} said nothing for {DEADLINE_S:g} s")
         line = self.stdout.readline()
         if not line:
             raise SystemExit(f"{self._started.args} ended with {self._started.wait()} where a line was due")

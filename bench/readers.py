@@ -67,7 +67,7 @@ def _open(port: int, token: str, session_id: str, query: str, mark: bytes) -> Re
         if not data:
             raise SystemExit(f"no stream: {seen.decode()}")
         seen += data
-    return Reader(sock, mark)
+    return Reader(sock, mark, seen.count(mark))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,24 @@ ARROWS: dict[str, set[str]] = {
     "serve": {"errors", "wire", "views", "engine"},
     "client": {"errors", "wire", "views"},
     "settings": {"errors", "policy", "models.registry"},
+    "settings_edit": {"errors", "settings"},
     "cli": {"errors", "views", "client", "settings"},
     "tui": {"errors", "views", "client", "settings"},
-    "daemon": {"errors", "wire", "core", "views", "log", "tools", "policy", "models", "backends", "engine", "serve", "settings"},
+    "daemon": {
+        "errors",
+        "wire",
+        "core",
+        "views",
+        "log",
+        "tools",
+        "policy",
+        "models",
+        "backends",
+        "engine",
+        "serve",
+        "settings",
+        "settings_edit",
+    },
 }
 """What each part may import besides itself. A dotted name lets in that module alone."""
 

@@ -38,6 +38,7 @@ from palaver.models.base import Model
 from palaver.models.registry import ModelSettings, Registry
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy
 from palaver.settings import Settings
+from palaver.settings_edit import change
 from palaver.tools import ToolRegistry, builtin
 from palaver.tools.base import ToolKind
 from palaver.tools.environment import child_environment, drop_mark, keep_private
@@ -123,6 +124,7 @@ def build(
         __version__,
         models.offers,
         lambda: {"values": settings.values(), "origins": settings.origins},
+        lambda values: change(settings.path, values, _write_settings),
         (folder.root.resolve(), settings.path.parent.resolve(), Path.home().resolve()),
     )
     return Daemon(hub, sessions, log, models, jobs)
@@ -216,6 +218,13 @@ def _write_private(path: Path, text: str) -> None:
         os.fchmod(fd, 0o600)
         file.write(text)
     fresh.replace(path)
+
+
+def _write_settings(path: Path, text: str) -> None:
+    from palaver.serve.tokens import write_private
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(path, text.encode())
 
 
 # --- the life of the daemon ---------------------------------------------------------------------------------------------------

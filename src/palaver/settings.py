@@ -186,8 +186,8 @@ def load(config: str | None, env: Mapping[str, str], flags: Mapping[str, Any] | 
     """
     path = config_path(config, env)
     text = _read(path, required=bool(config or env.get("PALAVER_CONFIG")))
+    check_text(path, text)  # a bad value is told also where something else beats it
     table = _parse(path, text)
-    _convert(path, text, table)  # a bad value is told also where something else beats it
     origins: dict[str, Origin] = {}
     for key, _ in _flat(table):
         origins[key] = "file"
@@ -208,6 +208,11 @@ def load(config: str | None, env: Mapping[str, str], flags: Mapping[str, Any] | 
     )
     settings.origins.update({key: _origin(key, origins) for key in settings.values() if key != "discover"})
     return settings
+
+
+def check_text(path: Path, text: str) -> None:
+    """Whether this could be the file. Raises `Refused("bad_settings")`."""
+    _convert(path, text, _parse(path, text))
 
 
 def _home(env: Mapping[str, str]) -> Path:
@@ -349,22 +354,22 @@ def _steps(inner: str) -> tuple[str | int, ...]:
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*=""")
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     line: int
     key: tuple[str | int, ...]
 
 
 def _line(text: str, key: tuple[str | int, ...]) -> int:
     """The line of `key`, else of the innermost table around it; 1 where even that cannot be found."""
-    places = list(_places(text))
+    known = list(places(text))
     for length in range(len(key), 0, -1):
-        for place in places:
+        for place in known:
             if place.key == key[:length]:
                 return place.line
     return 1
 
 
-def _places(text: str) -> Iterator[_Place]:
+def places(text: str) -> Iterator[Place]:
     """Each header and key with its line: tomllib keeps no positions. What stands inside a string of many lines may count too."""
     table: tuple[str | int, ...] = ()
     seen: dict[tuple[str | int, ...], int] = {}
@@ -374,10 +379,10 @@ def _places(text: str) -> Iterator[_Place]:
             if line.lstrip().startswith("[["):
                 table = (*header, seen.get(header, 0))
                 seen[header] = seen.get(header, 0) + 1
-            yield from (_Place(number, table[:length]) for length in range(1, len(table) + 1))
+            yield from (Place(number, table[:length]) for length in range(1, len(table) + 1))
         elif found := _KEY.match(line):
             key = (*table, *_path_of(f"{found[1]} = 0"))
-            yield from (_Place(number, key[:length]) for length in range(len(table) + 1, len(key) + 1))
+            yield from (Place(number, key[:length]) for length in range(len(table) + 1, len(key) + 1))
 
 
 def _path_of(line: str) -> tuple[str, ...]:

@@ -215,6 +215,23 @@ async def test_a_daemon_ends_in_time_though_its_disk_takes_nothing(tmp_path: Pat
         told(again, session_id).check()
 
 
+async def test_sessions_that_cannot_be_created_leave_nothing_open(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    async with engine(tmp_path, disk) as one:
+        await one.opens()
+        for call in ("sync", "write_at", "rename"):
+            disk.fail(call)
+            with pytest.raises(DiskFailed):
+                await one.opens()
+            before = len(os.listdir("/dev/fd"))
+            for _ in range(5):
+                with pytest.raises(DiskFailed):
+                    await one.opens()
+            assert len(os.listdir("/dev/fd")) <= before, call
+            disk.heal()
+        await one.opens()
+
+
 async def test_the_answer_over_http_is_507_and_says_what_to_do(tmp_path: Path) -> None:
     """API, Errors: `disk`."""
     disk = FailingDisk()

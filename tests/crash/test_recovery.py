@@ -133,6 +133,64 @@ def test_a_session_that_no_marker_names_is_recovered_when_it_is_opened(tmp_path:
     assert message.interrupted and message.parts[0].text
 
 
+def test_an_end_that_comes_before_the_start_was_done_leaves_the_rest_to_the_next_start(tmp_path: Path) -> None:
+    """Or the processes of an open call would be left with a log that calls it ended."""
+    session_id = crashed_day(tmp_path, "auto", "run the command `printf begun; sleep 600`", "tool_output_delta")
+    folder = tmp_path / "data" / "sessions" / session_id
+    before = Told(folder).lines
+
+    async def short_day() -> None:
+        one = built(tmp_path)
+        one.daemon.sessions.start()
+        async with asyncio.timeout(20):
+            while not any(task.done() for task in one.daemon.sessions._loaded.values()):
+                await asyncio.sleep(0)
+        await one.daemon.close()
+
+    asyncio.run(short_day())
+    assert Told(folder).lines == before
+
+    async def next_day() -> None:
+        async with engine(tmp_path) as one:
+            await one.until(session_id, lambda state: state.turn is None)
+
+    asyncio.run(next_day())
+    log = Told(folder)
+    log.check()
+    assert log.all(e.TurnCompleted)[-1].cause == "crash"
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_its_answer_changes_nothing(tmp_path: Path) -> None:
+    """STYLE, `send`: the grant, the answer and what the grant settles come whole; the folder's log takes the next rule."""
+    answering: asyncio.Task[object] | None = None
+
+    def reached(point: str) -> None:
+        if point == "answer.granted" and answering is not None:
+            answering.cancel()
+
+    async with engine(tmp_path, reached=reached) as one:
+        ids = [await one.opens("ask") for _ in range(2)]
+        for id in ids:
+            await one.says(id, "run the command `touch here`")
+        asks = [next(iter((await one.until(id, lambda state: bool(state.asks))).asks)) for id in ids]
+        answer = r.ApprovalAnswer(action="approve", scope="workspace")
+        answering = asyncio.ensure_future(one.daemon.hub.answer_approval(asks[0], answer, PERSON))
+        await asyncio.wait([answering])
+        assert answering.cancelled()
+        for id in ids:
+            state = await one.until(id, lambda state: state.turn is None)
+            assert state.last_turn is not None and state.last_turn.outcome == "completed"
+        adding = asyncio.ensure_future(one.daemon.hub.add_rule(rule(one, "first"), PERSON))
+        await asyncio.sleep(0)
+        adding.cancel()
+        await asyncio.wait([adding])
+        await one.daemon.hub.add_rule(rule(one, "second"), PERSON)
+
+
+def rule(one: Engine, word: str) -> r.NewRule:
+    return r.NewRule(workspace=str(one.workspace), decision="allow", tool="shell", command=word)
+
+
 def test_an_ask_whose_deadline_passed_expires_before_its_turn_is_judged(tmp_path: Path) -> None:
     """Promise 6: what no longer waits for anyone ends interrupted."""
     config = tmp_path / "config" / "config.toml"

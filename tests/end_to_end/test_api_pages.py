@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,99 @@ def test_a_bad_value_is_told_also_where_a_flag_or_a_variable_beats_it(tmp_path: 
     with pytest.raises(Refused) as refused:
         load(str(file), {"PALAVER_MODEL": "m"}, {"server.port": 0})
     assert refused.value.message.startswith(f"{file}:{line}: ") and near in refused.value.message
+
+
+# --- settings -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("agents.mine.command", "/bin/sh"),
+        ("agents.mine.args", ["-c", "id"]),
+        ("agents.mine.env", {"PATH": "/tmp"}),
+        ("agents.mine.env.PATH", "/tmp"),
+        ("agents.mine.backend", "acp"),
+        ("models.mine.base_url", "http://127.0.0.1:1/v1"),
+        ("models.mine.api_key_env", "HOME"),
+        ("models.mine", {"base_url": "http://127.0.0.1:1/v1"}),
+        ("verify.commands", ["make pwn"]),
+        ("verify", {"commands": ["make pwn"]}),
+        ("approval.rules", [{"decision": "allow", "tool": "shell"}]),
+        ("approval", {"rules": []}),
+        ("sandbox.mode", "off"),
+        ("sandbox.network", True),
+        ("sandbox", {"env": ["HOME"]}),
+    ],
+)
+async def test_what_could_run_something_is_set_in_the_file_alone(here: Here, key: str, value: Any) -> None:
+    """SECURITY 4: as admin too; the refusal says which lines to write where."""
+    file = here.folder / "settings" / "config.toml"
+    answer = await here.answer("PATCH", "/v1/settings", {"values": {"defaults.mode": "edit", key: value}})
+    assert (answer.status, answer.code) == (422, "file_only")
+    assert str(file) in answer.json["detail"] and answer.json["lines"] in answer.json["detail"]
+    assert tomllib.loads(answer.json["lines"])
+    assert file.read_text() == ""
+
+
+SETTINGS = """\
+# mine
+[defaults]
+mode = "ask"   # as long as I am new here
+delivery = 'steer'
+
+[limits] # not too much
+steps = 100
+"""
+
+
+async def test_changed_settings_stand_in_the_file_beside_what_stood_there(tmp_path: Path) -> None:
+    """API.md, Queue, turns, the rest: `PATCH /v1/settings {values}` keeps the file's comments; the next start reads it."""
+    async with palaver(tmp_path, config=SETTINGS) as here:
+        file = here.folder / "settings" / "config.toml"
+        values = {"defaults.mode": "edit", "defaults": {"delivery": None}, "limits": {"seconds": 60}, "patch_review.mode": "auto"}
+        changed = await here.ask("PATCH", "/v1/settings", {"values": values})
+        assert set(changed["restart_needed"]) == {"defaults.mode", "defaults.delivery", "limits.seconds", "patch_review.mode"}
+        assert changed["values"]["defaults.mode"] == "ask"
+        expected = SETTINGS.replace('"ask"', '"edit"').replace("delivery = 'steer'\n", "").replace("much\n", "much\nseconds = 60\n")
+        assert file.read_text() == f'{expected}\n[patch_review]\nmode = "auto"\n'
+        assert file.stat().st_mode & 0o777 == 0o600
+        after = load(str(file), {})
+        assert (after.defaults.mode, after.defaults.delivery, after.limits.steps, after.limits.seconds) == ("edit", "queue", 100, 60)
+        again = await here.ask("PATCH", "/v1/settings", {"values": {"defaults.mode": "edit"}})
+        assert again["restart_needed"] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"defaults.mode": "edti"}, "defaults.mode"),
+        ({"defaults.mode": "edit", "limits.steps": 0}, "limits.steps"),
+        ({"defaults.moed": "ask"}, "defaults.moed"),
+        ({"nothing": 1}, "nothing"),
+        ({"limits.steps": {"a": 1}}, "limits.steps.a"),
+        ({"models.none.vision": True}, "models.none.vision"),
+        ({"defaults.model": 'x"\n[sandbox]\nmode = "off'}, None),
+    ],
+)
+async def test_settings_that_make_no_sense_change_nothing(here: Here, values: Json, place: str | None) -> None:
+    """CLIENTS.md 3: 422 for each key. A value stays a value, whatever is written in it."""
+    file = here.folder / "settings" / "config.toml"
+    answer = await here.answer("PATCH", "/v1/settings", {"values": values})
+    if place is None:
+        assert answer.status == 200
+        assert load(str(file), {}).sandbox.mode == "auto"
+    else:
+        assert (answer.status, answer.json["errors"][0]["path"]) == (422, place)
+        assert file.read_text() == ""
+
+
+async def test_settings_are_closed_to_lesser_tokens(here: Here) -> None:
+    """SECURITY 2: settings are for `admin`."""
+    approve = await here.mint("approve")
+    for method, body in (("GET", None), ("PATCH", {"values": {"defaults.mode": "auto"}})):
+        answer = await here.answer(method, "/v1/settings", body, token=approve)
+        assert (answer.status, answer.code, answer.json["needed"]) == (403, "scope", "admin")
 
 
 # --- errors -------------------------------------------------------------------------------------------------------------------

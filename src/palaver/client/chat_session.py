@@ -190,8 +190,7 @@ class ChatSession(Store[ChatSessionState]):
         self._changed()
 
     def process_queue(self) -> None:
-        if not self._acting:
-            self._steering.process_queue()
+        if not self._acting and self._steering.process_queue():
             self._changed()
 
     def destroy(self) -> None:
@@ -214,9 +213,7 @@ class ChatSession(Store[ChatSessionState]):
         steering, confirmations = self._steering.state, self._confirmations.state
         return ChatSessionState(
             messages=self._log.messages,
-            chat_mode=self._derive_mode(
-                is_executing=steering.is_executing, has_pending_confirmation=confirmations.pending is not None
-            ),
+            chat_mode=self._derive_mode(is_executing=steering.is_executing, has_pending_confirmation=confirmations.pending is not None),
             tool_confirmation=confirmations.pending,
             tool_confirmations=confirmations.pending_all,
             last_submitted=self._last_submitted,

@@ -185,10 +185,12 @@ class MessageSteering(Store[MessageSteeringState]):
             return
         self._changed()
 
-    def process_queue(self) -> None:
-        """The durable queue is no longer what it was."""
-        if not self._acting:
-            self._changed()
+    def process_queue(self) -> bool:
+        """Look at the durable queue again; whether it is another one than the state shows."""
+        if self._acting or self._durable is None or tuple(self._durable.items) == self._items:
+            return False
+        self._changed()
+        return True
 
     def _flush(self) -> None:
         if self._durable is not None:

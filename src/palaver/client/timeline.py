@@ -176,9 +176,13 @@ class Timeline:
         data, turn_id = envelope["data"], envelope["turn_id"]
         if self.turn_id == turn_id:
             self.turn_id = None
+        at = stamp(envelope)
         ended: ExecutionEndEvent = {
-            **stamp(envelope),
             "type": "execution_end",
+            "id": at["id"],
+            "sequence": at["sequence"],
+            "timestamp": at["timestamp"],
+            "sessionId": at["sessionId"],
             "executionId": turn_id,
             "newTimelineEntries": self._entries_of(turn_id),
             "aborted": data["outcome"] in _STOPPED,

@@ -72,13 +72,13 @@ Text: TypeAlias = str | Sequence[ContentBlock]
 # --- events -------------------------------------------------------------------------------------------------------------------
 
 
-class EventStamp(TypedDict):
+class EventStamp(TypedDict, total=False):
     """What every event may say of where it stands."""
 
-    id: NotRequired[str]
-    sequence: NotRequired[int]
-    timestamp: NotRequired[str]
-    sessionId: NotRequired[str]
+    id: str
+    sequence: int
+    timestamp: str
+    sessionId: str
 
 
 class ExecutionStartEvent(EventStamp):
@@ -325,6 +325,7 @@ class QueueItem(TypedDict):
     """None until the daemon has it."""
     message: Message
     paused: bool
+    clientMessageId: NotRequired[str]
 
 
 @runtime_checkable
@@ -363,6 +364,7 @@ class ClientSeam(Protocol):
     @property
     def send(self) -> Callable[..., Any]:
         """`send(input, *, session_id)`; with a durable queue also `delivery`."""
+
     @property
     def session(self) -> Callable[[str], Any]:
         """Gives the `SessionAccessor` of that id."""

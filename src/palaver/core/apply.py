@@ -27,7 +27,7 @@ from palaver.core.state import (
 )
 from palaver.wire import events as e
 from palaver.wire.commands import Accepted, Answered, Approved
-from palaver.wire.ids import AskId, CallId, MessageId
+from palaver.wire.ids import AskId, CallId, MessageId, TurnId
 from palaver.wire.values import Cost, Delivered, Message, Outcome, Refs, Rule, SessionInfo
 
 replace = msgspec.structs.replace
@@ -212,7 +212,7 @@ def _message_delivered(state: State, event: e.MessageDelivered) -> State:
     scopes = [stored.scope for stored in state.stored if stored.id == event.message_id]
     narrow = turn.narrow or any(scopes) or (waiting is not None and waiting.scope is not None)
     stored = tuple(stored for stored in state.stored if stored.id != event.message_id)
-    state = replace(state, waiting=without(state.waiting, event.message_id), stored=stored)
+    state = _waiting(replace(state, stored=stored), without(state.waiting, event.message_id), state.coming)
     return _turn(state, message_ids=(*turn.message_ids, event.message_id), narrow=narrow)
 
 
@@ -238,9 +238,14 @@ def _queue_changed(state: State, recorded: e.Recorded, event: e.QueueChanged) ->
             if item.message.id == message_id:
                 runs = state.turn is not None and not state.turn.ending
                 waiting[message_id] = Waiting(item.message, "steer" if runs else "coming", item.refs, item.scope)
+    state = replace(state, queue=tuple(items), queue_reason=event.reason)
+    return _waiting(state, waiting, state.coming or recorded.turn_id)
+
+
+def _waiting(state: State, waiting: dict[MessageId, Waiting], coming: TurnId | None) -> State:
+    """With these messages waiting. No turn is coming when none of them waits for it."""
     comes = any(waits.joins == "coming" for waits in waiting.values())
-    coming = (state.coming or recorded.turn_id) if comes else None
-    return replace(state, queue=tuple(items), queue_reason=event.reason, waiting=waiting, coming=coming)
+    return replace(state, waiting=waiting, coming=coming if comes else None)
 
 
 # --- turns --------------------------------------------------------------------------------------------------------------------
@@ -263,15 +268,9 @@ def _turn_started(state: State, recorded: e.Recorded, event: e.TurnStarted) -> S
         event.attempt_of,
         narrow=event.scope is not None or any(scopes) or (retried is not None and retried.narrow),
     )
-    return replace(
-        state,
-        turn=turn,
-        turns=state.turns + 1,
-        standing="active",
-        waiting={id: waits for id, waits in state.waiting.items() if id not in ids},
-        stored=tuple(stored for stored in state.stored if stored.id not in ids),
-        coming=None if state.coming == turn.id else state.coming,
-    )
+    stored = tuple(stored for stored in state.stored if stored.id not in ids)
+    state = replace(state, turn=turn, turns=state.turns + 1, standing="active", stored=stored)
+    return _waiting(state, without(state.waiting, *ids), state.coming)
 
 
 def _cancel_requested(state: State, event: e.TurnCancelRequested) -> State:

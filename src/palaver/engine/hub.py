@@ -76,12 +76,15 @@ class Hub:
     version: str
     models_: Callable[[], list[Any]]
     settings_: Callable[[], dict[str, Any]]
+    change_settings_: Callable[[dict[str, Any]], list[str]]
+    """Writes values into the settings file and gives the keys that changed. Waits for the disk."""
     private: tuple[Path, ...]
     """Folders that no workspace of a lesser token may hold or lie in."""
 
     def __post_init__(self) -> None:
         self.sessions.feed = Feed(self._hello_all)
         self._answering: dict[str, asyncio.Lock] = {}
+        self._changing_settings = asyncio.Lock()
 
     # --- sessions -----------------------------------------------------------------------------------------------------------
 
@@ -348,7 +351,7 @@ class Hub:
 
     async def promote_item(self, session_id: str, item_id: str, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            command = c.PromoteItem(item_id=ItemId(item_id), turn_id=TurnId(new_id("turn")), scope=_narrow(actor))
+            command = c.PromoteItem(item_id=ItemId(item_id), turn_id=TurnId(new_id("turn")), scope=_narrow(actor), by=actor.name)
             reply = await session.send(command)
             return _plain(reply)
 
@@ -399,6 +402,10 @@ class Hub:
             return await self._answer(session, AskId(approval_id), answer, actor)
 
     async def _answer(self, session: Session, ask_id: AskId, answer: r.ApprovalAnswer, actor: Actor) -> dict[str, Any]:
+        """Whole, though the caller gives up: grant, answer, and what the grant settles."""
+        return await asyncio.shield(self._answer_in_turn(session, ask_id, answer, actor))
+
+    async def _answer_in_turn(self, session: Session, ask_id: AskId, answer: r.ApprovalAnswer, actor: Actor) -> dict[str, Any]:
         """One answer at a time: while a wider grant is being written, other answers to the same ask wait for it."""
         lock = self._answering.setdefault(ask_id, asyncio.Lock())
         try:
@@ -653,6 +660,12 @@ class Hub:
 
     async def settings(self) -> dict[str, Any]:
         return self.settings_()
+
+    async def change_settings(self, values: dict[str, Any], actor: Actor) -> dict[str, Any]:
+        """What runs keeps the settings that it was started with."""
+        async with self._changing_settings:
+            changed = await asyncio.to_thread(self.change_settings_, values)
+        return {**self.settings_(), "restart_needed": changed}
 
     async def tools(self) -> dict[str, Any]:
         definitions = self.calls.offered()

@@ -18,7 +18,10 @@ from palaver.wire.values import EndCause
 async def recover(session: Session, calls: Calls, clock: Clock) -> None:
     """Bring a session that has just been loaded to where work may begin."""
     turn = session.safe.turn
-    if turn is None or session.read_only:
+    if session.read_only or session.safe.closed:
+        return
+    if turn is None:  # an append that was torn after a turn's end: what should have started waits, and says so
+        await session.report(c.PauseQueue(reason="interrupted", fresh=fresh()))
         return
     if not turn.ending and session.safe.only_waits:
         for ask in list(session.safe.asks.values()):
@@ -26,7 +29,7 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
                 await expire(session, ask.id, clock)
         await session.report(c.PauseQueue(reason="interrupted"))
         settled = await calls.settle_by_rules(session)
-        if session.safe.asks:
+        if session.safe.only_waits:
             await session.report(c.ParkTurn(turn_id=turn.id))
             return
         if settled:
@@ -41,8 +44,7 @@ async def interrupt(session: Session, clock: Clock, cause: EndCause) -> None:
         return
     at, duration = clock.now(), milliseconds(-clock.until(turn.started_at))
     if turn.ending:
-        await session.report(c.CancelTurn(by="palaver", fresh=fresh(), turn_id=turn.id))
-        await session.report(c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=at, duration_ms=duration))
+        await session.report(c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=at, duration_ms=duration, cause=cause))
         return
     await session.report(
         c.FinishTurn(

@@ -110,6 +110,8 @@ class Sessions:
 
     async def _end(self, session: Session) -> None:
         await session.stop()
+        if session.id in self._unrecovered:
+            return  # what the last run left of it may still run: the next start looks first
         if session.safe.turn is not None and not session.safe.only_waits:
             try:
                 async with asyncio.timeout(5):
@@ -123,7 +125,9 @@ class Sessions:
         found = [session for session in opened if session is not None]
         await self._end_left_processes(found)
         self.reached("recovery.begun")
-        await asyncio.gather(*map(self._recover, found))
+        for failed in await asyncio.gather(*map(self._recover, found), return_exceptions=True):
+            if failed is not None:  # one session's log that makes no sense costs that session, not the others
+                self.calls.complain(f"A session could not be recovered; it can only be read: {failed!r}")
         for ready in self._unrecovered.values():
             ready.set()
         self._unrecovered = {}
@@ -223,6 +227,14 @@ class Sessions:
         session_id = first[0].session_id
         session = Session(session_id, self.around)
         await self.make_ready(session_id)
+        try:
+            await self._create(session, first)
+        except DiskFailed:
+            await self.log.close(session.key)
+            raise
+        return session
+
+    async def _create(self, session: Session, first: Sequence[e.Recorded]) -> None:
         lines = [encode_event(recorded) for recorded in first]
         await asyncio.shield(self.log.append(session.key, 0, lines))
         self.reached("session.logged")
@@ -231,12 +243,11 @@ class Sessions:
             state = apply(state, recorded)
             session.pages.note(recorded)
         session.start_with(state)
-        self._locals[session_id] = Local()
-        await self.folder.write_session_json(session_id, self._session_json(session))
-        self._loaded[session_id] = asyncio.ensure_future(_already(session))
-        await self._loaded[session_id]
+        self._locals[session.id] = Local()
+        await self.folder.write_session_json(session.id, self._session_json(session))
+        self._loaded[session.id] = asyncio.ensure_future(_already(session))
+        await self._loaded[session.id]
         self._heard(session, [(recorded.seq, line) for recorded, line in zip(first, lines, strict=True)])
-        return session
 
     async def make_ready(self, session_id: SessionId) -> None:
         """An empty log in a folder of its own; a start that finds it so forgets it."""

@@ -57,12 +57,16 @@ class Workspace:
         await self._write(e.RuleRemoved(rule_id=rule_id, by=by))
 
     async def _write(self, event: e.AnyEvent) -> None:
+        """Whole, though the caller gives up: what the log took is noted here too."""
+        await asyncio.shield(self._write_now(event))
+
+    async def _write_now(self, event: e.AnyEvent) -> None:
         async with self._writing:
             if not self._there:
                 await self._log.open(self._key, create=True)
                 self._there = True
             recorded = e.Recorded(self._head + 1, self._clock.now(), NONE, None, event)
-            await asyncio.shield(self._log.append(self._key, self._head, [encode_event(recorded)]))
+            await self._log.append(self._key, self._head, [encode_event(recorded)])
             self._note(recorded)
 
     def _note(self, recorded: e.Recorded) -> None:

@@ -294,6 +294,10 @@ async def get_settings(app: Palaver, call: Call) -> Reply:
     return Reply(200, await app.hub.settings())
 
 
+async def change_settings(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.change_settings(call.decode(r.SettingsPatch).values, call.actor))
+
+
 async def get_tree(app: Palaver, call: Call) -> Reply:
     query = call.args(r.TreeQuery)
     return Reply(200, await app.hub.workspace_tree(query.path, query.depth))
@@ -564,6 +568,17 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/models", "read", list_models, "Known and found models", {200: r.ModelList}),
     Route("GET", "/v1/tools", "read", list_tools, "The tools, and those that failed to load", {200: r.ToolList}),
     Route("GET", "/v1/settings", "admin", get_settings, "Every setting and where it comes from", {200: r.Settings}, asks_token=True),
+    Route(
+        "PATCH",
+        "/v1/settings",
+        "admin",
+        change_settings,
+        "Change the settings file",
+        {200: r.ChangedSettings},
+        r.SettingsPatch,
+        codes=("file_only", "disk"),
+        asks_token=True,
+    ),
     Route(
         "GET",
         "/v1/workspace/tree",

@@ -378,7 +378,7 @@ class EndCancelled(Command, frozen=True, kw_only=True):
     at: str
     duration_ms: int
     cost: Cost | None = None
-    cause: Literal["crash", "shutdown"] | None = None
+    cause: EndCause | None = None
     """The daemon ended first: nothing begins after this turn, what waited becomes the first, paused items."""
 
 

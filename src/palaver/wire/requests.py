@@ -584,6 +584,16 @@ class Settings(Struct, frozen=True):
     origins: dict[str, str]
 
 
+class SettingsPatch(Struct, frozen=True, forbid_unknown_fields=True):
+    values: dict[str, Any]
+    """By dotted key, or as tables; `null` takes a value out of the file."""
+
+
+class ChangedSettings(Settings, frozen=True):
+    restart_needed: list[str]
+    """What changed in the file; a daemon reads it when it starts."""
+
+
 class TreeEntry(Struct, frozen=True):
     path: str
     kind: str
