@@ -46,10 +46,11 @@ ARROWS: dict[str, set[str]] = {
         "settings",
         "settings_edit",
     },
+    "life": {"errors", "log.disk", "log.folders", "engine.clock", "serve", "settings"},
 }
 """What each part may import besides itself. A dotted name lets in that module alone."""
 
-LATE: dict[str, set[str]] = {"cli": {"daemon"}}
+LATE: dict[str, set[str]] = {"cli": {"life"}, "life": {"daemon", "tools.environment"}}
 """And what it may import inside a function only: whoever asks for help does not start a server."""
 
 PURE = ("wire", "core", "views")
@@ -179,7 +180,9 @@ def test_an_import_is_seen_in_whatever_form_it_takes(tmp_path: Path, source: str
     assert [taken.target for taken in imports(root / "core" / "state.py", root)] == [target]
 
 
-SERVER = {"starlette", "uvicorn", "uvloop", "httptools", "websockets", "sqlite3", "palaver.engine", "palaver.serve", "palaver.daemon"}
+SERVER = {"starlette", "uvicorn", "uvloop", "httptools", "websockets", "sqlite3"} | {
+    f"palaver.{part}" for part in ("engine", "serve", "daemon", "life")
+}
 CLIENT_ONLY = ["--help", "--version", "serve --help", "run --help", "sessions", "send x y", "token", "doctor --help"]
 
 

@@ -1,22 +1,12 @@
-"""All the wiring, on one page: constructors, settings passed as values, and the daemon's life from lock to last log.
-
-Order at a start: lock the folder, bind the port, build, listen, say where. Order at an end: stop listening, end the turns, close the
-logs, give the lock back.
-"""
+"""All the wiring, on one page: constructors, and settings passed as values. When it is done, and undone, is `life.py`'s."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
-import signal
-import socket
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -31,33 +21,23 @@ from palaver.engine.work import Works
 from palaver.engine.workspaces import Workspaces
 from palaver.errors import Failed, Refused
 from palaver.log.blobs import Blobs
-from palaver.log.disk import Disk
+from palaver.log.disk import Disk, nothing
 from palaver.log.files import FileLog
-from palaver.log.folders import DataFolder, Lock, check_private
+from palaver.log.folders import DataFolder
 from palaver.models.base import Model
 from palaver.models.registry import ModelSettings, Registry
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy
+from palaver.serve.tokens import write_private
 from palaver.settings import Settings
 from palaver.settings_edit import change
 from palaver.tools import ToolRegistry, builtin
 from palaver.tools.base import ToolKind
-from palaver.tools.environment import child_environment, drop_mark, keep_private
+from palaver.tools.environment import child_environment
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.own import load_own
 from palaver.tools.processes import MARK, Marks, new_secret
 from palaver.wire.ids import CallId, SessionId
 from palaver.wire.values import Cost, FileRef, Rule, Usage
-
-if TYPE_CHECKING:
-    from palaver.serve.app import Palaver
-    from palaver.serve.tokens import Tokens
-
-HOLDER_S = 10.0
-"""How long a second `serve` waits for the first one to answer, or to end."""
-
-
-def nothing(point: str) -> None:
-    """What happens between two effects, unless a test says otherwise."""
 
 
 @dataclass
@@ -207,193 +187,10 @@ def _kept(path: Path, make: Callable[[], str]) -> str:
     except FileNotFoundError:
         pass  # the first start
     made = make()
-    _write_private(path, made)
+    write_private(path, made.encode())
     return made
 
 
-def _write_private(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        os.fchmod(fd, 0o600)
-        file.write(text)
-    fresh.replace(path)
-
-
 def _write_settings(path: Path, text: str) -> None:
-    from palaver.serve.tokens import write_private
-
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(path, text.encode())
-
-
-# --- the life of the daemon ---------------------------------------------------------------------------------------------------
-
-
-def serve(
-    settings: Settings,
-    data: Path,
-    port: int,
-    print_url: bool = False,
-    no_token: bool = False,
-    *,
-    build: Callable[..., Daemon] = build,
-    disk: Disk | None = None,
-    reached: Callable[[str], None] = nothing,
-) -> int:
-    """Run until SIGTERM or SIGINT. Gives the exit code: 0 at a clean end, 1 when port or folder are taken, 2 when the folder is unsafe."""
-    drop_mark()
-    folder = DataFolder(data, disk, reached=reached)
-    try:
-        check_private(settings.path.parent)
-        check_private(settings.path)
-        folder.prepare()
-    except Refused as refused:
-        return _complain(refused.message, 2)
-    lock = folder.lock() or _wait_for_holder(folder)
-    if lock is None:
-        return _first_one(folder)
-    try:
-        sock = _bind(port)
-    except OSError as error:
-        lock.release()
-        return _complain(f"Port {port} of 127.0.0.1 is taken ({error.strerror}). Choose another with --port, or 0 for any.", 1)
-    try:
-        with sock:
-            _run(_serve(settings, folder, sock, build, disk, reached, print_url=print_url, no_token=no_token))
-        return 0
-    except Refused as refused:  # a token file that is none
-        return _complain(refused.message, 2)
-    finally:
-        lock.release()
-
-
-def _run(main: Any) -> None:
-    sys.setswitchinterval(0.0001)  # a busy loop must not starve the threads of the log
-    from palaver.serve.server import loop_name
-
-    if loop_name() == "uvloop":
-        import uvloop
-
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)
-    else:
-        asyncio.run(main)
-
-
-async def _serve(
-    settings: Settings,
-    folder: DataFolder,
-    sock: socket.socket,
-    build: Callable[..., Daemon],
-    disk: Disk | None,
-    reached: Callable[[str], None],
-    *,
-    print_url: bool,
-    no_token: bool,
-) -> None:
-    from palaver.serve.app import make_app, serve_app
-    from palaver.serve.tokens import Tokens
-
-    if no_token:
-        others = "" if sys.platform == "linux" else " Every user of this machine may run commands as you."
-        _complain(f"--no-token: no token is asked for. Whoever reaches this port as you may run commands as you.{others}", 0)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    daemon = build(settings, folder, env=dict(os.environ), disk=disk, reached=reached)
-    tokens = Tokens(folder.root, clock=time.time)
-    port = sock.getsockname()[1]
-    app = make_app(daemon.hub, tokens, port=port, no_token=no_token, default_mode=settings.defaults.mode)
-    url = f"http://127.0.0.1:{port}"
-
-    def listening() -> None:
-        daemon.sessions.start()
-        _write_private(folder.root / "daemon.json", _about(folder, url, daemon))
-        _say(url, None if no_token or not (print_url or sys.stdout.isatty()) else _sign_in_code(folder, tokens, app))
-        keep_private()
-
-    try:
-        await serve_app(app, sock, stop, listening=listening)
-    finally:
-        await daemon.close()
-        (folder.root / "daemon.json").unlink(missing_ok=True)
-
-
-def _about(folder: DataFolder, url: str, daemon: Daemon) -> str:
-    about = {
-        "pid": os.getpid(),
-        "url": url,
-        "token_file": str(folder.root / "token"),
-        "version": __version__,
-        "started_at": daemon.hub.clock.now(),
-    }
-    return msgspec.json.encode(about).decode()
-
-
-def _sign_in_code(folder: DataFolder, tokens: Tokens, app: Palaver) -> str:
-    admin = tokens.authenticate((folder.root / "token").read_text().strip())
-    assert admin is not None  # `Tokens` has just read or made this file
-    return app.doors.codes.mint(admin, ("admin",))[0]
-
-
-def _say(url: str, code: str | None) -> None:
-    """The sign-in address for the person at a terminal, the plain one for everybody else."""
-    print(f"{url}/#code={code}" if code else url, flush=True)
-
-
-def _bind(port: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
-        sock.listen(1024)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-# --- a second one -------------------------------------------------------------------------------------------------------------
-
-
-def _wait_for_holder(folder: DataFolder) -> Lock | None:
-    """The lock, if it falls free; None once the daemon that has it has answered, or after ten seconds."""
-    until = time.monotonic() + HOLDER_S
-    while time.monotonic() < until:
-        if _answering(folder) is not None:
-            return None
-        time.sleep(0.05)
-        if lock := folder.lock():
-            return lock
-    return None
-
-
-def _first_one(folder: DataFolder) -> int:
-    url = _answering(folder)
-    if url is None:
-        return _complain(
-            f"Process {folder.holder()} has the data folder {folder.root} and does not answer. End it, or use another --data.", 1
-        )
-    print(url, flush=True)
-    return 0
-
-
-def _answering(folder: DataFolder) -> str | None:
-    """The address of the daemon that holds the lock, if it answers there."""
-    import urllib.request
-
-    try:
-        about = msgspec.json.decode((folder.root / "daemon.json").read_bytes(), type=dict[str, Any])
-        if about.get("pid") != folder.holder():
-            return None
-        url = str(about["url"])
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/v1/health", timeout=2) as answer:
-            return url if answer.status == 200 else None
-    except (OSError, KeyError, msgspec.DecodeError, ValueError):
-        return None  # not there yet, or ending
-
-
-def _complain(text: str, code: int) -> int:
-    print(f"palaver: {text}", file=sys.stderr, flush=True)
-    return code

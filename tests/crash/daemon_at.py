@@ -7,7 +7,7 @@ reads orders from stdin and answers on stdout, so that a thousand starts cost on
     start DATA   → `started PID`, then the daemon's own `http://…` line
     wait PID     → `ended PID STATUS`, once that daemon has ended; negative: the signal
 
-Each daemon is a process of its own, forked before anything runs, and is `palaver.daemon.serve` with the demo model at full speed.
+Each daemon is a process of its own, forked before anything runs, and is `palaver.life.serve` with the demo model at full speed.
 ARMED is a file of one line, `POINT NTH NUMBER`: at the NTH arrival at POINT the daemon that reads it ends. Its line may be changed
 while a daemon runs; NUMBER only tells one line from the next.
 """
@@ -26,7 +26,8 @@ import palaver.backends.loop
 import palaver.serve.app
 import palaver.serve.server
 import palaver.serve.tokens  # noqa: F401  # so that a fork need not import it
-from palaver.daemon import build, serve
+from palaver.daemon import build
+from palaver.life import serve
 from palaver.settings import load
 
 ENV = {"PALAVER_DISCOVER": "0"}

@@ -242,6 +242,30 @@ async def test_a_new_fork_is_the_latest_session(here: Here, chat: Chat) -> None:
     assert (await here.ask("GET", "/v1/sessions?limit=1"))["sessions"][0]["id"] == fork["id"]
 
 
+async def test_a_log_of_a_newer_version_is_read_and_not_written(tmp_path: Path) -> None:
+    """API.md, Files: it opens read-only and says so; a fork goes on from there."""
+    async with palaver(tmp_path) as here, here.chat() as chat:
+        await chat.runs("write 2 words")
+        log = await chat.log()
+    newer = {**log[-1], "v": 2, "seq": len(log) + 1, "type": "told_by_the_future", "data": {"more": True}}
+    file = here.data / "sessions" / chat.id / "events.ndjson"
+    (file.parent / "checkpoint").unlink(missing_ok=True)
+    file.write_bytes(file.read_bytes() + json.dumps(newer).encode() + b"\n")
+    before = file.read_bytes()
+    async with palaver(tmp_path) as here, here.chat(chat.id) as again:
+        assert "newer version" in (await again.get())["read_only"]
+        assert (await again.log())[-1] == newer
+        for method, path, body in WRITES:
+            if path not in ("read", "draft"):  # these two lie beside the log
+                answer = await again.refused(method, path, body)
+                assert (answer.status, answer.code) == (409, "read_only"), (method, path)
+        assert not list((file.parent / "attachments").glob("*"))
+        fork = await again.post("fork")
+        assert "read_only" not in fork["session"]
+        assert (await here.ask("POST", f"/v1/sessions/{fork['session_id']}/queue/pause"))["paused"] is False
+    assert file.read_bytes() == before
+
+
 # --- asking -------------------------------------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from disks import CountingDisk
-from palaver.views.transcript import Page, Transcript, show, to_page
+from palaver.views.transcript import Page, Transcript, show
 from palaver.wire.codec import encode_event
-from palaver_daemon import Here, Json, palaver
+from palaver_daemon import Here, Json, page_of, palaver
 from story import Story
 
 EVENTS = 100_000
@@ -48,7 +48,7 @@ def shown(story: Story) -> Page:
     transcript = Transcript()
     for recorded in story.recorded:
         show(transcript, recorded)
-    return to_page(transcript)
+    return page_of(transcript)
 
 
 @pytest.fixture(scope="module")

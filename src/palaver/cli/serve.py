@@ -12,7 +12,7 @@ from palaver.settings import data_folder, load
 def serve(args: argparse.Namespace) -> int:
     """Raises `Refused("bad_settings")`, which ends with 2, before anything is touched."""
     settings = load(args.config, os.environ, {"server.port": args.port})
-    from palaver.daemon import serve as run_daemon
+    from palaver.life import serve as run_daemon
 
     return run_daemon(settings, data_folder(args.data, os.environ), settings.server.port, args.print_url, args.no_token)
 

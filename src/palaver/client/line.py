@@ -62,9 +62,12 @@ class Line:
         self._outstanding = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._is_closed = False
 
     def hand_over(self, key: str | None, work: Work, done: Done) -> None:
         """Have `work` done, with others of the same key in the order in which they came. It is tried again while nobody answers."""
+        if self._is_closed:
+            raise closed()
         self._outstanding += 1
         self._idle.clear()
         job = _Job(work, done)
@@ -78,6 +81,8 @@ class Line:
 
     def follow(self, session_id: str, follower: Follower) -> Unsubscribe:
         """Give every envelope of the session, from the first one on, with the tail; reconnects for as long as it takes."""
+        if self._is_closed:
+            raise closed()
         task = self._start(self._follow(session_id, follower))
 
         def stop() -> None:
@@ -98,6 +103,7 @@ class Line:
         return True
 
     async def close(self) -> None:
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -155,3 +161,7 @@ class Line:
                     self._deliver(partial(follower.fail, error))
                     return
             self._deliver(follower.begin)
+
+
+def closed() -> Refused:
+    return Refused("client_closed", "This client was left, so nothing goes through it any more. Connect again.")

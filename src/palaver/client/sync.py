@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from palaver.client.address import open_connection
 from palaver.client.connect import Connection
-from palaver.client.line import Done, Follower, Line, Work
+from palaver.client.line import Done, Follower, Line, Work, closed
 from palaver.client.session import LEAVING_S, Seam, answer, approval, not_sent
 from palaver.client.types import Json, StreamEvent, Unsubscribe
 
@@ -50,22 +50,28 @@ class _Thread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have it done over there, and wait for it."""
+        if self._loop.is_closed():
+            work.close()
+            raise closed()
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def hand_over(self, key: str | None, work: Work, done: Done) -> None:
+        self._check_open()
         self._loop.call_soon_threadsafe(self._line.hand_over, key, work, done)
 
     def follow(self, session_id: str, follower: Follower) -> Unsubscribe:
+        self._check_open()
         stops: list[Unsubscribe] = []
         self._loop.call_soon_threadsafe(lambda: stops.append(self._line.follow(session_id, follower)))
 
         def stop() -> None:
-            self._loop.call_soon_threadsafe(lambda: stops.pop()())
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(lambda: stops.pop()())
 
         return stop
 
     def later(self, delay_s: float, call: Callable[[], object]) -> None:
-        if delay_s > 0:
+        if delay_s > 0 and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._line.later, delay_s, call)
         else:
             self._arrived.put(call)
@@ -76,6 +82,10 @@ class _Thread:
     def close(self) -> None:
         self.run(self._line.close())
         self._end()
+
+    def _check_open(self) -> None:
+        if self._loop.is_closed():
+            raise closed()
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -161,12 +171,13 @@ class SyncClient(Seam):
 
     def close(self) -> None:
         """Wait, at most 5 s, for all that was handed over, and raise the first refusal that nobody has heard of."""
-        if self._is_open:
-            if not self._leave(LEAVING_S):
-                raise not_sent()
-            self.raise_refusal()
+        if not self._leave(LEAVING_S):
+            raise not_sent()
+        self.raise_refusal()
 
     def _leave(self, patience_s: float) -> bool:
+        if not self._is_open:
+            return True
         self._is_open = False
         drained = self._thread.drained(patience_s)
         self._thread.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -17,6 +17,8 @@ from palaver.wire.ids import ItemId, MessageId, TurnId, derived
 from palaver.wire.values import QueueEntry, Refs
 
 replace = msgspec.structs.replace
+ROW = 46 * 1024
+"""Bytes of messages in one event."""
 
 
 def find(state: State, item_id: ItemId) -> Item:
@@ -164,7 +166,19 @@ def held(state: State, fresh: str, reason: str, joins: Collection[str], *, every
     first = tuple(_held_item(waits, fresh, number) for number, waits in enumerate(unread))
     if not first and kept == state.queue:
         return []
-    return [changed(state, (*first, *kept), new=[item.id for item in first], reason=reason)]
+    return [changed(state, (*first[:end], *kept), new=[item.id for item in first[start:end]], reason=reason) for start, end in _rows(first)]
+
+
+def _rows(items: tuple[Item, ...]) -> Iterator[tuple[int, int]]:
+    """Which of them share an event: as many in a row as fit into one line of the log; where there are none, none share one."""
+    start, size = 0, 0
+    for place, item in enumerate(items):
+        length = len(msgspec.json.encode(item.message))
+        if place > start and size + length > ROW:
+            yield start, place
+            start, size = place, 0
+        size += length
+    yield start, len(items)
 
 
 def _held_item(waits: Waiting, fresh: str, number: int) -> Item:

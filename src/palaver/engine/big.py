@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from palaver.wire.values import FileRef, Message, Part, Refs, ToolResult
+from palaver.wire.values import CallError, FileRef, Message, Part, Refs, ToolResult
 
 LIMIT = 48 * 1024
 HEAD = 2048
@@ -66,6 +66,8 @@ async def cut_message(message: Message, store: Store, limit: int = LIMIT - 2048)
 
 
 async def cut_result(result: ToolResult, store: Store, limit: int = LIMIT - 2048) -> tuple[ToolResult, Refs | None]:
+    if result.error is not None and len(result.error.message) > HEAD // 4:  # parts say it whole
+        result = msgspec.structs.replace(result, error=CallError(result.error.code, head(result.error.message)))
     parts, refs = await cut_parts(result.parts, "/parts", store, limit)
     return (result if refs is None else msgspec.structs.replace(result, parts=parts, truncated=True)), refs
 

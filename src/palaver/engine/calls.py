@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import print_exc
 
+import msgspec
+
 from palaver.engine import big
 from palaver.engine.clock import Clock
 from palaver.engine.session import Session
@@ -19,11 +21,13 @@ from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, jud
 from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolRegistry
 from palaver.wire import commands as c
 from palaver.wire.ids import AskId, CallId, MessageId, SessionId, StepId, TurnId, ask_id
-from palaver.wire.values import CallError, CallKind, FileRef, Mode, Refs, Rule, Stream, ToolCall, ToolResult
+from palaver.wire.values import Answer, CallError, CallKind, FileRef, Mode, Question, Refs, Rule, Stream, ToolCall, ToolResult
 
 LOGGED_OUTPUT = 256 * 1024
 """Bytes of one call's output that are logged and streamed; the rest is in its artifact alone."""
 PREVIEW_LIMIT = INPUT_LIMIT = 20 * 1024
+NAME_LIMIT = 200
+"""Characters of a tool's name: models make up names, and no tool has such a long one."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,13 @@ class Calls:
         try:
             self._limit_rate(session.id)
             tool = self.tools.find(call.name)
+            if shown.input_raw is not None and call.input_raw is None:
+                raise ToolFailed(f"The arguments of {call.name} hold too many values. Send fewer.", code="invalid_arguments")
             description, verdict = await self.judged(session, tool, call)
         except ToolFailed as failed:
-            error = CallError(failed.code, failed.message)
+            error = CallError(failed.code, big.head(failed.message))
             return c.NewCall(
-                tool_call=shown, kind=self._kind(call), title=call.name, message_id=message_id, step_id=step_id, refs=refs, error=error
+                tool_call=shown, kind=self._kind(call), title=shown.name, message_id=message_id, step_id=step_id, refs=refs, error=error
             )
         approval, error, inquiry = None, None, None
         if verdict.decision == "deny":
@@ -86,8 +92,7 @@ class Calls:
         elif verdict.decision == "ask":
             approval = await self.approval_of(session, turn.id, description, verdict)
         elif description.questions:
-            deadline = self.clock.at(self.deadline_s) if self.deadline_s else None
-            inquiry = c.Inquiry(id=ask_id("ques", session.id), questions=description.questions, deadline=deadline)
+            inquiry = await self._inquiry(session, turn.id, description)
         return c.NewCall(
             tool_call=shown,
             kind=_kind(tool.definition()),
@@ -100,6 +105,12 @@ class Calls:
             inquiry=inquiry,
             error=error,
         )
+
+    async def _inquiry(self, session: Session, turn_id: TurnId, description: Description) -> c.Inquiry:
+        raw, refs = await big.cut(msgspec.to_builtins(description.questions), self._store(session.id, turn_id, "question"), INPUT_LIMIT)
+        questions = description.questions if refs is None else msgspec.convert(raw, tuple[Question, ...])
+        deadline = self.clock.at(self.deadline_s) if self.deadline_s else None
+        return c.Inquiry(id=ask_id("ques", session.id), questions=questions, deadline=deadline, refs=refs)
 
     async def approval_of(self, session: Session, turn_id: TurnId, description: Description, verdict: Verdict) -> c.Approval:
         preview, refs = await big.cut_struct(description.preview, self._store(session.id, turn_id, "preview"), PREVIEW_LIMIT)
@@ -224,13 +235,22 @@ class Calls:
             call.id, call.name, await big.restored(call.input, refs, lambda ref: self.files.load(session.id, ref)), call.input_raw
         )
 
+    async def cut_answer(self, session: Session, turn_id: TurnId, command: c.AnswerQuestion) -> c.AnswerQuestion:
+        """An answer in many words, as its events will have it; the model reads the whole."""
+        raw, refs = await big.cut(msgspec.to_builtins(command.answers), self._store(session.id, turn_id, "answer"), INPUT_LIMIT)
+        answers = command.answers if refs is None else msgspec.convert(raw, dict[str, Answer])
+        result, result_refs = await self.cut_result(session, turn_id, command.result)
+        return msgspec.structs.replace(command, answers=answers, refs=refs, result=result, result_refs=result_refs)
+
     async def cut_result(self, session: Session, turn_id: TurnId, result: ToolResult) -> tuple[ToolResult, Refs | None]:
         return await big.cut_result(result, self._store(session.id, turn_id, "result"))
 
     async def _cut_input(self, session: Session, turn_id: TurnId, call: ToolCall) -> tuple[ToolCall, Refs | None]:
         raw, refs = await big.cut(call.input, self._store(session.id, turn_id, "input"), INPUT_LIMIT)
-        words = call.input_raw
-        return (ToolCall(call.id, call.name, raw, words and big.head(words)), refs) if refs or words else (call, None)
+        words, name = call.input_raw, call.name[:NAME_LIMIT]
+        if len(json := msgspec.json.encode(raw)) > big.LIMIT:  # made of too many small values
+            raw, refs, words = {}, None, json.decode()
+        return ToolCall(call.id, name, raw, words and big.head(words)), refs
 
     def _store(self, session_id: SessionId, turn_id: TurnId, name: str) -> big.Store:
         async def store(data: bytes) -> FileRef:

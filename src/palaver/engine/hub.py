@@ -44,10 +44,14 @@ from palaver.wire import events as e
 from palaver.wire import requests as r
 from palaver.wire.codec import decode_event
 from palaver.wire.ids import AskId, CallId, ItemId, MessageId, PartId, SessionId, TurnId, fresh, new_id
-from palaver.wire.values import Author, FileRef, ForkedFrom, Message, Part, Rule, SessionInfo, ToolCall, ToolResult
+from palaver.wire.values import Author, FileRef, ForkedFrom, Message, Part, Refs, Rule, SessionInfo, ToolCall, ToolResult
 
 ATTACHMENT_LIMIT = 25 * 1024 * 1024
 NARROW = "prompt"
+PROMPT_LIMIT = 40 * 1024
+"""Bytes of a system prompt: it is part of one event with all that a session is."""
+QUEUE_ENTRY = 200
+"""Bytes of an item in `queue_changed`, without its message."""
 
 
 class EventsPage(NamedTuple):
@@ -94,6 +98,7 @@ class Hub:
         mode = self.agents_.check_mode(new.mode or agent.mode)
         self._may_set_mode(mode, actor)
         path = await self._workspace_path(new.workspace_path, actor)
+        _check_prompt(new.system_prompt)
         info = SessionInfo(
             id=SessionId(new_id("sess")),
             created_at=self.clock.now(),
@@ -141,7 +146,7 @@ class Hub:
 
     async def patch(self, session_id: str, changes: dict[str, Any], actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            _check_open(session)
+            _check_writable(session)
             wanted = self._checked(session, changes, actor)
             info = session.safe.created
             different = {name: value for name, value in wanted.items() if getattr(info, name) != value}
@@ -158,6 +163,7 @@ class Hub:
             wanted["model"] = self.agents_.model(self.agents_.get(session.safe.created.agent), wanted["model"])
         if "title" in wanted:
             wanted["title_set"] = wanted["title"] is not None
+        _check_prompt(wanted.get("system_prompt"))
         if wanted.get("delivery") == "auto":
             wanted["delivery"] = self.agents_.delivery
         return wanted
@@ -171,9 +177,7 @@ class Hub:
 
     async def close(self, session_id: str, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            _check_open(session)
-            if session.read_only:
-                raise Refused("read_only", f"This session can only be read: {session.read_only}")
+            _check_writable(session)
             session.closing = True
             try:
                 await self._emptied(session, actor)
@@ -264,7 +268,7 @@ class Hub:
                 Author("user", None if actor.name == "user" else actor.name),
                 client_message_id=post.client_message_id,
             )
-            shown, refs = await big.cut_message(message, self._store(session))
+            shown, refs = await self._cut(session, message)
             reply = await session.send(
                 c.AddMessage(
                     message=shown,
@@ -293,6 +297,14 @@ class Hub:
                     (await asyncio.to_thread(self.blobs.open_blob, session.id, part.ref)).close()
                 except Refused as missing:
                     raise Refused("unknown_attachment", f"This session has no attachment {part.ref!r}. Upload it here first.") from missing
+
+    async def _cut(self, session: Session, message: Message) -> tuple[Message, Refs | None]:
+        """As its event will have it, which beside it may list the whole queue. Raises `Invalid` for what no file can make smaller."""
+        room = big.LIMIT - 2048 - QUEUE_ENTRY * len(session.ahead.queue)
+        shown, refs = await big.cut_message(message, self._store(session), room)
+        if len(msgspec.json.encode(shown)) > room:
+            raise Invalid("The message has too many parts of text. Put them into one, or into a file.", path="parts")
+        return shown, refs
 
     def _store(self, session: Session) -> big.Store:
         async def store(data: bytes) -> FileRef:
@@ -327,13 +339,13 @@ class Hub:
 
     async def edit_item(self, session_id: str, item_id: str, changes: dict[str, Any], actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            _check_open(session)
+            _check_writable(session)
             parts, refs = None, None
             if "parts" in changes:
                 given = msgspec.convert(changes["parts"], list[r.NewPart])
                 await self._check_refs(session, given)
                 message = msgspec.structs.replace(queue.find(session.ahead, ItemId(item_id)).message, parts=_parts(given))
-                message, refs = await big.cut_message(message, self._store(session))
+                message, refs = await self._cut(session, message)
                 parts = message.parts
             command = c.EditItem(
                 item_id=ItemId(item_id),
@@ -379,7 +391,7 @@ class Hub:
         self, session_id: str, turn_id: str, tool_call_id: str, answer: r.ApprovalAnswer, actor: Actor
     ) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            _check_open(session)
+            _check_writable(session)
             asks = [(ask.id, ask.turn_id) for ask in session.safe.asks.values() if ask.call_id == tool_call_id and ask.approval]
             asked = asks[0] if asks else await self._settled_for(session, CallId(tool_call_id))
             if asked is None:
@@ -497,17 +509,10 @@ class Hub:
                 cause: Any = "agent_decides" if answer.agent_decides else "declined" if answer.declined else "user"
                 if answer.answers is not None:
                     check_answers(ask.question, answer.answers)
-                reply = await session.send(
-                    question_answer(
-                        ask,
-                        cause,
-                        actor.name,
-                        now,
-                        answer.answers,
-                        reason=answer.reason,
-                        client_answer_id=answer.client_answer_id,
-                    )
+                command = question_answer(
+                    ask, cause, actor.name, now, answer.answers, reason=answer.reason, client_answer_id=answer.client_answer_id
                 )
+                reply = await session.send(await self.calls.cut_answer(session, ask.turn_id or TurnId(ask.id), command))
             self.sessions.reached("answer.logged")
             return _settled(session, AskId(question_id), reply)
 
@@ -634,7 +639,7 @@ class Hub:
 
     async def put_attachment(self, session_id: str, name: str, mime_type: str, chunks: AsyncIterator[bytes]) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
-            _check_open(session)
+            _check_writable(session)
             stored = await self.blobs.put(session.id, "attachments", name, chunks, limit=ATTACHMENT_LIMIT)
             kept = stored.ref.partition("/")[2]
             return {"ref": stored.ref, "mime_type": mime_type, "name": kept, "size": stored.size, "sha256": stored.sha256}
@@ -700,6 +705,19 @@ def _is_past(turn_id: TurnId, state: State) -> bool:
 def _check_open(session: Session) -> None:
     if session.safe.closed:
         raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
+
+
+def _check_prompt(prompt: str | None) -> None:
+    if prompt is not None and len(msgspec.json.encode(prompt)) > PROMPT_LIMIT:
+        raise Invalid(
+            f"A system prompt has at most {PROMPT_LIMIT} bytes. Put what is longer into a file of the workspace.", path="system_prompt"
+        )
+
+
+def _check_writable(session: Session) -> None:
+    _check_open(session)
+    if session.read_only:
+        raise Refused("read_only", f"This session can only be read: {session.read_only}")
 
 
 def _check_cursor(after: int, head: int) -> None:

@@ -373,7 +373,8 @@ class Sessions:
                 continue  # a cache that a power cut emptied: the session is listed when it is next opened
 
     def shown(self, session: Session) -> dict[str, Any]:
-        return session_object(session.safe, read_seq=self.local(session.id).read_seq)
+        shown = session_object(session.safe, read_seq=self.local(session.id).read_seq)
+        return {**shown, "read_only": session.read_only} if session.read_only else shown
 
     def _session_json(self, session: Session) -> bytes:
         return msgspec.json.encode(self.shown(session))

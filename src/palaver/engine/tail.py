@@ -14,6 +14,8 @@ from palaver.wire.values import Stream, TextKind
 
 PIECE = 4096
 """Code points in a buffer that are worth a line of the log without waiting longer."""
+MOST = 8192
+"""Code points of one line of the log: they fit whatever they are, since JSON needs at most six bytes for one."""
 WAIT = 0.25
 """Seconds after which any text goes to the log."""
 
@@ -88,7 +90,9 @@ class Tail:
         """What the log should have now, in the order in which the buffers were opened."""
         for buffer in self._buffers.values():
             if buffer.end > buffer.sent:
-                yield Piece(buffer.turn_id, buffer.key, buffer.kind, buffer.sent, buffer.beyond(buffer.sent))
+                offset, text = buffer.sent, buffer.beyond(buffer.sent)
+                for start in range(0, len(text), MOST):
+                    yield Piece(buffer.turn_id, buffer.key, buffer.kind, offset + start, text[start : start + MOST])
 
     def sent(self, piece: Piece) -> None:
         """It is on its way to the disk."""

@@ -6,11 +6,13 @@ nothing about what is there.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from palaver import __version__
 from palaver.errors import PalaverError, Refused
 from palaver.serve.answers import problem_reply, send_reply
 from palaver.serve.bodies import JSON_LIMIT, Disconnected, decode_query, read_body
@@ -34,11 +36,14 @@ log = logging.getLogger("palaver.serve")
 
 
 class Palaver:
-    """Everything that answers, behind the guard. `default_mode` is the mode that sessions have unless somebody chooses one."""
+    """Everything that answers, behind the guard. `default_mode` is the mode that sessions have unless somebody chooses one.
+
+    Without a hub the doors are open already, and whatever needs one waits until `furnish` brings it.
+    """
 
     def __init__(
         self,
-        hub: Hub,
+        hub: Hub | None,
         doors: Doors,
         *,
         port: int,
@@ -47,7 +52,11 @@ class Palaver:
         keep_alive_s: float = 15.0,
         auth_s: float = 5.0,
     ) -> None:
-        self.hub = hub
+        self._hub = hub
+        self._furnished = asyncio.Event()
+        if hub is not None:
+            self._furnished.set()
+        self.version = __version__ if hub is None else hub.version
         self.doors = doors
         self.port = port
         self.default_mode = default_mode
@@ -62,6 +71,15 @@ class Palaver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._guard(scope, receive, send)
 
+    @property
+    def hub(self) -> Hub:
+        assert self._hub is not None  # `furnished` comes first
+        return self._hub
+
+    def furnish(self, hub: Hub) -> None:
+        self._hub = hub
+        self._furnished.set()
+
     async def answer(self, identity: Identity, method: str, target: str, body: bytes, host: str) -> Reply:
         """A request that came over a socket, answered as over HTTP."""
         outcome = await self._safely(self._dispatch(identity, method, target, body, host))
@@ -71,6 +89,7 @@ class Palaver:
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What the guard has let pass."""
         if scope["type"] == "websocket":
+            await self._furnished.wait()
             await serve_socket(self, scope, receive, send)
             return
         try:
@@ -89,6 +108,8 @@ class Palaver:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         identity = self.doors.identify(headers) or self._by_ticket(scope, path)
         route, params = self._find(method, path, identity)
+        if route.scope is not None:
+            await self._furnished.wait()
         call = Call(identity or NOBODY, params, scope["query_string"], b"", values(headers, b"host")[0])
         if route.raw is not None:
             if scope["method"] == "HEAD" and route.raw in (events, all_events):
@@ -166,7 +187,7 @@ def _more_headers(error: PalaverError) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def make_app(
-    hub: Hub,
+    hub: Hub | None,
     tokens: Tokens,
     *,
     port: int,

@@ -35,7 +35,7 @@ async def health(app: Palaver, call: Call) -> Reply:
     """`proof` is HMAC-SHA256 with the key SHA-256(token) over the nonce and the port, in hex: only who knows the token can make it."""
     query = call.args(r.HealthQuery)
     proof = app.doors.tokens.proof(query.token_id, query.nonce, app.port) if query.token_id and query.nonce else None
-    return Reply(200, r.Health(True, app.hub.version, proof))
+    return Reply(200, r.Health(True, app.version, proof))
 
 
 async def plain_health(app: Palaver, call: Call) -> Reply:
@@ -345,7 +345,7 @@ async def get_style(app: Palaver, call: Call, scope: Scope, receive: Receive) ->
 
 
 async def get_openapi(app: Palaver, call: Call) -> Reply:
-    return Reply(200, _document(app.hub.version))
+    return Reply(200, _document(app.version))
 
 
 @lru_cache(maxsize=1)

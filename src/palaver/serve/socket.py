@@ -141,7 +141,7 @@ class _Socket:
             self._reader.cancel()
 
     async def _read(self) -> None:
-        await self._tell({"op": "ready", "version": self._app.hub.version})
+        await self._tell({"op": "ready", "version": self._app.version})
         while not self._ended:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
@@ -172,7 +172,7 @@ class _Socket:
         """A socket that is open already shows its token again: it has to be a good one, and changes nothing."""
         if self._app.doors.by_token(frame.token) is None:
             raise no_token("This token is unknown, revoked or expired; the socket stays with the one that opened it")
-        await self._tell({"op": "ready", "version": self._app.hub.version})
+        await self._tell({"op": "ready", "version": self._app.version})
 
     async def _subscribe(self, frame: _Subscribe) -> None:
         """A second one for the same session takes the place of the first."""
@@ -199,7 +199,7 @@ class _Socket:
             hello = await self._app.hub.hello(session_id)
             async with aclosing(self._app.hub.follow(session_id, frame.after, tail=frame.tail)) as batches:
                 first: Batch | None = await anext(batches, None)
-                await self._say(control("hello", session_id, {**hello, "version": self._app.hub.version}, self._app.clock()))
+                await self._say(control("hello", session_id, {**hello, "version": self._app.version}, self._app.clock()))
                 if first is not None:
                     await self._say_batch(session_id, first)
                 async for batch in batches:

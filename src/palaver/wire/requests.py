@@ -296,6 +296,8 @@ class Session(Struct, frozen=True):
     available_commands: list[SlashCommand] = []
     parent_session_id: str | None = None
     forked_from: ForkedFrom | None = None
+    read_only: str | None = None
+    """Why it can only be read, where that is so."""
 
 
 class NewSessionAnswer(Struct, frozen=True):
@@ -368,7 +370,7 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     scope: Scope | None = None
     option_id: Short | None = None
     """Decides action and scope, and beats them."""
-    reason: Annotated[str, Meta(max_length=100_000)] | None = None
+    reason: Annotated[str, Meta(max_length=4000)] | None = None
     input: Any = UNSET
     """Changed arguments, an edited plan, patch or budget."""
     client_answer_id: Key | None = None
@@ -417,7 +419,7 @@ class QuestionAnswer(Struct, frozen=True):
     answers: dict[str, Answer] | None = None
     agent_decides: bool = False
     declined: bool = False
-    reason: Annotated[str, Meta(max_length=100_000)] | None = None
+    reason: Annotated[str, Meta(max_length=4000)] | None = None
     client_answer_id: Key | None = None
 
     def __post_init__(self) -> None:
