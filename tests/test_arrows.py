@@ -46,11 +46,11 @@ ARROWS: dict[str, set[str]] = {
         "settings",
         "settings_edit",
     },
-    "life": {"errors", "log.disk", "log.folders", "engine.clock", "serve", "settings"},
+    "life": {"errors", "log.disk", "log.folders", "engine.clock", "serve", "settings", "daemon"},
 }
 """What each part may import besides itself. A dotted name lets in that module alone."""
 
-LATE: dict[str, set[str]] = {"cli": {"life"}, "life": {"daemon", "tools.environment"}}
+LATE: dict[str, set[str]] = {"cli": {"life"}, "life": {"tools.environment"}}
 """And what it may import inside a function only: whoever asks for help does not start a server."""
 
 PURE = ("wire", "core", "views")

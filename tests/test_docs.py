@@ -18,8 +18,8 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 ANSWERED = ("core", "engine", "serve", "log", "policy", "wire", "views")
 """Where a refusal becomes an answer; what the command line refuses goes to its terminal."""
 
-UNHEARD = {"unsafe_folder", "bad_token_file"} | {"turn_over", "turn_ending", "not_next"}
-"""Raised before the daemon listens; and told to a backend or a tool that comes too late, never to a client."""
+UNHEARD = {"unsafe_folder", "bad_token_file"} | {"turn_over", "turn_ending", "not_next", "not_waiting", "calls_open", "message_open"}
+"""Raised before the daemon listens; and told to a backend, a tool or a start, never to a client."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

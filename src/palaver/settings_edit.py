@@ -53,7 +53,7 @@ def change(path: Path, values: Mapping[str, Any], write: Callable[[Path, str], N
 def _flat(values: Mapping[str, Any], before: Key = ()) -> Iterator[tuple[Key, Any]]:
     for name, value in values.items():
         key = (*before, *name.split("."))
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from _flat(value, key)
         else:
             yield key, value
@@ -83,10 +83,12 @@ def _edited(path: Path, text: str, key: Key, value: Any) -> str:
 def _put(table: dict[str, Any], key: Key, value: Any) -> dict[str, Any]:
     """What the file should say then."""
     whole = table = deepcopy(table)
+    if value is None and _at(table, key) is None:
+        return whole
     for step in key[:-1]:
         table = table.setdefault(step, {})
     if value is None:
-        table.pop(key[-1], None)
+        del table[key[-1]]
     else:
         table[key[-1]] = value
     return whole
@@ -103,19 +105,18 @@ def _at(table: Any, key: Key) -> Any:
 
 def _with(text: str, key: Key, value: Any) -> str:
     lines = text.split("\n")
-    line = f"{key[-1]} = {_toml(value)}"
+    line, table = f"{key[-1]} = {_toml(value)}", key[:-1]
     if span := _span(text, key):
         first, end = span
         head, comment = lines[first][: lines[first].index("=") + 1], _comment(lines[first]) if end == first + 1 else ""
         lines[first:end] = [f"{head} {_toml(value)}{comment}"]
-    elif (header := _header(text, key[:-1])) is not None:
+    elif not table:
+        lines.insert(0, line)
+    elif (header := _header(text, table)) is not None:
         lines.insert(header + 1, line)
     else:
-        lines = (
-            [*text.rstrip("\n").split("\n"), "", f"[{'.'.join(key[:-1])}]", line, ""]
-            if text.strip()
-            else [f"[{'.'.join(key[:-1])}]", line, ""]
-        )
+        before = [*text.rstrip("\n").split("\n"), ""] if text.strip() else []
+        lines = [*before, f"[{'.'.join(table)}]", line, ""]
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from attacker import CODE, PICTURE, attacker, defenceless
 from chromium import Browser, Json, chromium
@@ -31,7 +32,7 @@ class Target(NamedTuple):
         """The address of the attachment."""
         body = {"name": name, "mime_type": mime_type, "data": base64.b64encode(data).decode()}
         made = await self.client.ask("POST", f"/v1/sessions/{self.session}/attachments", body)
-        return f"/v1/sessions/{self.session}/{made['ref']}"
+        return f"/v1/sessions/{self.session}/{quote(made['ref'])}"
 
     async def everything(self) -> tuple[Json, Json, list[bytes], list[str]]:
         """All that an attack could have changed."""

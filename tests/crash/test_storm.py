@@ -236,14 +236,16 @@ class Storm:
 
     def check_processes(self, crashed: set[str]) -> None:
         """Nothing is left of the calls that were open. What a finished call started on purpose may live, and is ours to end."""
-        left = self.marked()
+        left = self.end_marked()
         assert not [found for found in left if found.call_id in crashed], (left, crashed)
+
+    def end_marked(self) -> list[Found]:
+        """What carried a mark of this data folder."""
+        left = find_marked(Marks((self.book.data / "mark").read_text().strip(), ""))
         for found in left:
             with suppress(ProcessLookupError):
                 os.kill(found.pid, signal.SIGKILL)
-
-    def marked(self) -> list[Found]:
-        return find_marked(Marks((self.book.data / "mark").read_text().strip(), ""))
+        return left
 
     async def check_followers(self, life: Life, logs: dict[str, Told]) -> None:
         """A reader that goes on from its cursor ends with the fold of the log (promise 1)."""
@@ -305,6 +307,7 @@ def test_two_hundred_kills_lose_nothing_and_run_nothing_twice(tmp_path: Path, ca
             try:
                 await storm.run(KILLS)
             finally:
+                storm.end_marked()
                 with capsys.disabled():
                     print("\n" + printed(storm, SEED, time.monotonic() - started))
         least = 5 if KILLS >= 200 else 1

@@ -120,7 +120,7 @@ async def test_changed_settings_stand_in_the_file_beside_what_stood_there(tmp_pa
         assert file.stat().st_mode & 0o777 == 0o600
         after = load(str(file), {})
         assert (after.defaults.mode, after.defaults.delivery, after.limits.steps, after.limits.seconds) == ("edit", "queue", 100, 60)
-        again = await here.ask("PATCH", "/v1/settings", {"values": {"defaults.mode": "edit"}})
+        again = await here.ask("PATCH", "/v1/settings", {"values": {"defaults.mode": "edit", "defaults.model": None, "limits": {}}})
         assert again["restart_needed"] == []
 
 
@@ -145,7 +145,7 @@ async def test_settings_that_make_no_sense_change_nothing(here: Here, values: Js
         assert load(str(file), {}).sandbox.mode == "auto"
     else:
         assert (answer.status, answer.json["errors"][0]["path"]) == (422, place)
-        assert file.read_text() == ""
+        assert "TOML" not in answer.json["detail"] and file.read_text() == ""
 
 
 async def test_settings_are_closed_to_lesser_tokens(here: Here) -> None:
@@ -240,6 +240,22 @@ async def test_a_new_fork_is_the_latest_session(here: Here, chat: Chat) -> None:
     fork = (await chat.post("fork"))["session"]
     assert fork["updated_at"] >= fork["created_at"]
     assert (await here.ask("GET", "/v1/sessions?limit=1"))["sessions"][0]["id"] == fork["id"]
+
+
+async def test_a_folder_is_found_however_it_is_written(here: Here, chat: Chat) -> None:
+    """API.md, Sessions and the rest: `?workspace=` finds the sessions of a folder, `tree` lists what lies in a known one, and no other."""
+    (here.workspace / "src" / "deep").mkdir(parents=True)
+    (here.folder / "link").symlink_to(here.workspace)
+    for written in (f"{here.workspace}/", f"{here.workspace}/../work", str(here.folder / "link")):
+        found = await here.ask("GET", f"/v1/sessions?workspace={written}")
+        assert [session["id"] for session in found["sessions"]] == [chat.id]
+    below = await here.ask("GET", f"/v1/workspace/tree?path={here.workspace / 'src'}")
+    assert [(entry["path"], entry["kind"]) for entry in below["entries"]] == [("deep", "folder")]
+    for other in (here.folder, here.data, "/", "src"):
+        answer = await here.answer("GET", f"/v1/workspace/tree?path={other}")
+        assert (answer.status, answer.code) == (403, "workspace_unknown")
+    await here.ask("POST", "/v1/sessions", {"workspace_path": str(here.folder)})
+    assert (await here.answer("GET", f"/v1/workspace/tree?path={here.data}")).code == "workspace_unknown"
 
 
 async def test_a_log_of_a_newer_version_is_read_and_not_written(tmp_path: Path) -> None:

@@ -178,6 +178,9 @@ async def test_big_questions_and_answers_stay_small_in_the_log(tmp_path: Path) -
         await here.ask("POST", f"/v1/questions/{ask['id']}", {"answers": answers})
         await chat.ended(turn)
         assert own.strip() in told(model, 1, "tool")[0]
+        [block] = [block for entry in (await chat.transcript())["entries"] for block in entry["blocks"] if block["kind"] == "ask_user"]
+        pointers = set(block["data"]["refs"])
+        assert "/questions/0/text" in pointers and any(pointer.startswith("/answers/") for pointer in pointers)
 
 
 async def test_a_reason_is_bounded(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from websockets.asyncio.client import connect
+
 from palaver.views.transcript import from_page
 from palaver_daemon import Chat, Client, Here, Json, Reader, check_ended, fold, page_of, palaver, row_of, scripted
 from scripted_model import Release, ScriptedModel, burst, calls, split_surrogate_pair, text, thinking
@@ -234,6 +236,31 @@ async def test_a_reader_that_stops_reading_slows_nobody_and_ends_equal(tmp_path:
             assert reader.events == log
             assert reader.page() == quick.page() == chat.reader.page()
             assert len(reader.pieces) < len(quick.pieces)
+
+
+async def test_a_socket_that_nobody_reads_slows_nobody_and_ends_equal(tmp_path: Path) -> None:
+    """T-04: the same over WebSocket, with a command that waits behind it."""
+    step = burst(20_000, "word " * 4)
+    async with ScriptedModel([step, step]) as model, palaver(tmp_path, env=scripted(model.url), send_buffer=8192) as here:
+        async with here.chat() as chat, here.reader(chat.id, tail=True) as quick:
+            sock = socket.create_connection(("127.0.0.1", here.port))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            url = f"ws://127.0.0.1:{here.port}/v1/ws"
+            async with connect(url, sock=sock, additional_headers=here.sign(), max_size=None, max_queue=1) as ws:
+                await ws.send(json.dumps({"op": "subscribe", "session_id": chat.id, "tail": True}))
+                for _ in range(2):
+                    await chat.runs("go")
+                log = await chat.check()
+                await quick.reached(len(log))
+                reader = Reader(here, chat.id, tail=True)
+                while reader.after < len(log):
+                    data = json.loads(await ws.recv())
+                    if data.get("op") != "ready":
+                        control = data["type"] in ("hello", "caught_up")
+                        reader.take(Frame(data["type"] if control else "message", data.get("seq"), data))
+                assert reader.events == log
+                assert reader.page() == quick.page()
+                assert len(reader.pieces) < len(quick.pieces)
 
 
 class _Stalled:

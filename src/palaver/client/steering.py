@@ -109,7 +109,6 @@ class MessageSteering(Store[MessageSteeringState]):
             self._send([user_message(text)], delivery="queue")  # another client may have been quicker
         else:
             self._send([user_message(text)])
-        self._is_starting = self._session_id is not None and not self._is_executing
         self._forget_error()
         return True
 
@@ -215,6 +214,7 @@ class MessageSteering(Store[MessageSteeringState]):
             self._note_sent(self._client.send(input, session_id=self._session_id, **options))
         else:
             self._note_sent(self._client.send(input))
+        self._is_starting = bool(self._session_id) and not self._is_executing
 
     def _note_sent(self, handle: object) -> None:
         if isinstance(id := getattr(handle, "client_message_id", None), str):

@@ -150,7 +150,7 @@ class Timeline:
             "type": "tool_result",
             "callId": call["id"],
             "name": call["name"],
-            "result": blocks_of(result["parts"], {}),
+            "result": _result_content(result),
             "isError": not result["ok"],
             "durationMs": data["duration_ms"],
         }
@@ -260,11 +260,15 @@ def _tool_use(call: Json) -> ContentBlock:
 
 
 def _result_block(call_id: str, result: Json) -> ContentBlock:
-    content: list[ContentBlock] = blocks_of(result["parts"], {})
-    error = result.get("error")
-    if not content and error is not None:
-        content = [{"type": "text", "text": error["message"]}]
+    content = _result_content(result)
     return {"type": "tool_result", "toolUseId": call_id, "name": result["name"], "content": content, "isError": not result["ok"]}
+
+
+def _result_content(result: Json) -> list[ContentBlock]:
+    """What it says; of an error that brought no words, its message."""
+    content = blocks_of(result["parts"], {})
+    error = result.get("error")
+    return [{"type": "text", "text": error["message"]}] if not content and error is not None else content
 
 
 def confirmation_of(envelope: Json) -> ToolConfirmationRequest:

@@ -112,4 +112,5 @@ class Transcript(Store[TranscriptState]):
         if self._fold is None:
             return TranscriptState(None, {}, self._error)
         provisional = {key: tail.text for key, tail in self._fold.tails.items()}
-        return TranscriptState(fold.to_page(self._fold), provisional, self._error)
+        page: fold.Page = msgspec.json.decode(msgspec.json.encode(fold.to_page(self._fold)))  # lists, as from the daemon
+        return TranscriptState(page, provisional, self._error)

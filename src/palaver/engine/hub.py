@@ -141,6 +141,8 @@ class Hub:
         return self.sessions.shown(await self.sessions.get(session_id))
 
     async def list(self, **query: Any) -> dict[str, Any]:
+        if query.get("workspace"):
+            query["workspace"] = os.path.realpath(query["workspace"])
         rows, cursor = await self.sessions.find(**query)
         return {"sessions": [msgspec.Raw(row.summary) for row in rows], "next_cursor": cursor}
 
@@ -689,10 +691,11 @@ class Hub:
         }
 
     async def workspace_tree(self, path: str, depth: int) -> dict[str, Any]:
-        real = os.path.realpath(path)
-        if not (await self.workspaces.get(real)).used:
+        real = Path(os.path.realpath(path))
+        known = any(one.used and real.is_relative_to(one.path) for one in await self.workspaces.all())
+        if not known or any(real.is_relative_to(own) for own in self.calls.protected):
             raise Refused("workspace_unknown", f"No session works in {path}. Create one there first.")
-        return await asyncio.to_thread(tree, Path(real), depth)
+        return await asyncio.to_thread(tree, real, depth)
 
 
 # --- small checks ---------------------------------------------------------------------------------------------------------------

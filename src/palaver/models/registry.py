@@ -13,7 +13,6 @@ import msgspec
 from palaver.errors import Invalid
 from palaver.models.base import Model
 from palaver.models.chat_completions import ChatCompletions, Connections
-from palaver.models.demo import PACE_S, Demo
 from palaver.wire.values import Cost, Usage
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -63,14 +62,15 @@ class Registry:
         *,
         preferred: str | None = None,
         silence_s: float = 120,
-        demo_pace_s: float = PACE_S,
+        demo_pace_s: float | None = None,
     ) -> None:
         """`preferred` is `[defaults] model`; `PALAVER_MODEL` beats it."""
         self._env = env
         self._silence_s = silence_s
         self._connections = Connections()
         self._known = {settings.name: settings for settings in models if settings.name != "demo"}
-        self._built: dict[str, Model] = {"demo": Demo(pace_s=demo_pace_s)}
+        self._built: dict[str, Model] = {}
+        self._demo_pace_s = demo_pace_s
         self._preferred = self._adopt_from_environment() or preferred
 
     def default(self) -> str | None:
@@ -85,8 +85,13 @@ class Registry:
         """Raises `Invalid` with the choices for a name that nobody knows."""
         model = self._built.get(name)
         if model is None:
-            model = self._built[name] = self._build(self.settings(name))
+            model = self._built[name] = self._demo() if name == "demo" else self._build(self.settings(name))
         return model
+
+    def _demo(self) -> Model:
+        from palaver.models.demo import Demo  # its phrases take milliseconds that only its first turn needs
+
+        return Demo() if self._demo_pace_s is None else Demo(pace_s=self._demo_pace_s)
 
     def settings(self, name: str) -> ModelSettings:
         """Raises `Invalid` like `get`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palaver.errors import PalaverError, Refused
-from palaver.serve import files, openapi
+from palaver.serve import files
 from palaver.serve.answers import Page
 from palaver.serve.bodies import BASE64_LIMIT, JSON_LIMIT, body_pieces, decode, read_body
 from palaver.serve.page import PAGE, STYLE, page_headers
@@ -350,6 +350,8 @@ async def get_openapi(app: Palaver, call: Call) -> Reply:
 
 @lru_cache(maxsize=1)
 def _document(version: str) -> msgspec.Raw:
+    from palaver.serve import openapi  # few ask for it
+
     return msgspec.Raw(msgspec.json.encode(openapi.document(ROUTES, version)))
 
 

@@ -10,6 +10,7 @@ from palaver.errors import DiskFailed, PalaverError, Refused
 STATUSES: dict[str, int] = {
     "bad_json": 400,
     "bad_request": 400,
+    "unknown_op": 400,
     "no_token": 401,
     "bad_code": 401,
     "scope": 403,
@@ -50,6 +51,7 @@ STATUSES: dict[str, int] = {
 MEANINGS: dict[str, str] = {
     "bad_json": "The body is not JSON that can be taken: malformed, not UTF-8, a NUL, half a surrogate pair, or nested too deeply.",
     "bad_request": "What came is not HTTP.",
+    "unknown_op": "A frame of the socket names no op that there is.",
     "no_token": "No token came with the request, or one that is unknown, revoked or expired.",
     "bad_code": "The sign-in code is wrong, was used already or is older than a minute.",
     "scope": "The token's scope is too small; `needed` names the one that is needed.",

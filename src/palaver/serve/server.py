@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvicorn
@@ -58,6 +58,13 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.close()
 
 
+def _socket_protocol(**options: Any) -> asyncio.Protocol:
+    """What speaks on a socket that a client upgrades. Imported with the first one: it costs a tenth of a start."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**options)
+
+
 class _Server(uvicorn.Server):
     """Signals belong to the daemon, and nothing wakes up ten times a second to see whether it is over."""
 
@@ -86,7 +93,7 @@ async def serve_app(app: Palaver, sock: socket.socket, stop: asyncio.Event, *, l
         app,
         loop=loop_name(),
         http=BoundedHttp,
-        ws="websockets-sansio",
+        ws=_socket_protocol,  # type: ignore[arg-type]  # uvicorn only calls it
         ws_max_size=JSON_LIMIT,
         ws_per_message_deflate=False,
         ws_ping_interval=20,

@@ -32,7 +32,8 @@ class Head(msgspec.Struct, frozen=True):
 
 
 _heads = msgspec.json.Decoder(Head)
-_events: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(struct) for name, struct in EVENT_TYPES.items()}
+_events: dict[str, msgspec.json.Decoder[Any]] = {}
+"""By type, each made when it is first needed: all of them cost a start three milliseconds."""
 
 
 class _Line(msgspec.Struct):
@@ -67,7 +68,15 @@ def decode_head(line: bytes) -> Head:
 def decode_event(line: bytes) -> Recorded:
     """Raises `msgspec.DecodeError` when the line is no envelope, or when it breaks the shape of a type that we know."""
     head = _heads.decode(line)
-    decoder = _events.get(head.type)
+    decoder = _events.get(head.type) or _decoder(head.type)
     data: AnyEvent = UnknownEvent(raw=bytes(line)) if decoder is None else decoder.decode(head.data)
     turn_id = None if head.turn_id is None else TurnId(head.turn_id)
     return Recorded(head.seq, head.ts, SessionId(head.session_id), turn_id, data, head.v)
+
+
+def _decoder(type_name: str) -> msgspec.json.Decoder[Any] | None:
+    struct = EVENT_TYPES.get(type_name)
+    if struct is None:
+        return None
+    made = _events[type_name] = msgspec.json.Decoder(struct)
+    return made
