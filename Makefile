@@ -1,4 +1,4 @@
-# Everything is installed into .venv/ and node_modules/ of this checkout; nothing outside of it is touched.
+# Everything is installed into .venv/ and node_modules/ of this checkout; only `make browser` may install a system package.
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SYSTEM_PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(p) 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run dev test check fix golden wire bench docs lock
+.PHONY: help setup run dev test browser check fix golden wire bench docs lock
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -33,8 +33,20 @@ run: setup ## the daemon as a user has it: port 8787, data in the user's data fo
 dev: setup ## the same, started again when the source changes
 	@exec $(PY) scripts/restart_on_change.py src -- $(VENV)/bin/palaver serve
 
-test: setup ## every test; make test T=name for some
+test: setup browser ## every test; make test T=name for some
 	@$(PY) -m pytest $(if $(T),-k "$(T)")
+
+# The names are those of tests/browser/chromium.py.
+browser: ## a Chromium for the tests that need one; quick when it is there
+	@for name in chromium chromium-browser google-chrome google-chrome-stable \
+	  "/Applications/Chromium.app/Contents/MacOS/Chromium" "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"; do \
+	  if command -v "$$name" >/dev/null; then exit 0; fi; \
+	done; \
+	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else \
+	  echo "There is no Chromium here, so the tests in tests/browser will fail: install Chromium or Google Chrome." >&2; \
+	fi
 
 check: setup ## format, lint, types, generated files fresh, the pages complete, the arrows
 	$(VENV)/bin/ruff format --check --quiet

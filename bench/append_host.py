@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from palaver.life import spare_the_collector
 from palaver.log.files import FileLog
 
 LINE = b"x" * 210
@@ -19,6 +20,7 @@ LINE = b"x" * 210
 
 async def main(folder: str, tasks: str, logs: str, events: str) -> None:
     sys.setswitchinterval(0.0001)  # as the daemon has it
+    spare_the_collector()
     log = FileLog(Path(folder))
     heads = {f"sessions/s{number}": 0 for number in range(int(logs))}
     for key in heads:

@@ -17,6 +17,7 @@ import uvloop
 from palaver.daemon import build
 from palaver.engine.actor import EVERYONE, Actor
 from palaver.engine.session import Session
+from palaver.life import spare_the_collector
 from palaver.log.folders import DataFolder
 from palaver.serve.app import make_app, serve_app
 from palaver.serve.tokens import Tokens
@@ -66,4 +67,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     sys.setswitchinterval(0.0001)  # as the daemon has it
+    spare_the_collector()
     uvloop.run(main(Path(sys.argv[1])))

@@ -16,6 +16,7 @@ import uvloop
 
 from palaver import __version__
 from palaver.engine.actor import Actor
+from palaver.life import spare_the_collector
 from palaver.serve.app import make_app, serve_app
 from palaver.serve.seam import Hub
 from palaver.serve.tokens import Tokens
@@ -41,4 +42,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     sys.setswitchinterval(0.0001)  # as the daemon has it
+    spare_the_collector()
     uvloop.run(main(Path(sys.argv[1])))

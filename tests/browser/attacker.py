@@ -29,7 +29,9 @@ _OPEN = (
 
 def attacker(request: Request) -> bytes | None:
     """The hostile site: at its own port under every name, and at every port under the name that was pointed here later."""
-    if request.port != ATTACKER and not (request.host.startswith(f"{REBOUND}:") and request.path in ("/attack", "/attacks.js", "/redirect")):
+    if request.port != ATTACKER and not (
+        request.host.startswith(f"{REBOUND}:") and request.path in ("/attack", "/attacks.js", "/redirect")
+    ):
         return None
     if request.path == "/attacks.js":
         return answer(200, "text/javascript", ATTACKS)

@@ -2,7 +2,7 @@
 // `try=NAME` in the address tells a server's log which attempt a request belongs to; what a page cannot see is seen there.
 "use strict";
 
-const wait_ms = 20000; // for what tells a page neither that it worked nor that it did not
+const wait_ms = 45000; // for what tells a page neither that it worked nor that it did not
 
 function first(target, good, bad) {
   return new Promise((resolve, reject) => {

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from attacker import CODE, PICTURE, attacker, defenceless
 from chromium import Browser, Json, chromium
+
 from palaver_daemon import Client, palaver_process
 from wire import Play, Wire, wired
 

@@ -1,7 +1,7 @@
 """A real Chromium without a window, driven over its DevTools socket.
 
-`async with chromium(folder, wire.port) as browser, browser.tab() as tab` is a fresh profile that keeps nothing and reaches nothing but the wire;
-`await tab.open(url)` loads a page, `await tab.run("1 + 1")` asks it.
+`async with chromium(folder, wire.port) as browser, browser.tab() as tab` is a fresh profile that keeps nothing and reaches nothing but the
+wire; `await tab.open(url)` loads a page, `await tab.run("1 + 1")` asks it.
 """
 
 from __future__ import annotations

@@ -14,9 +14,7 @@ const ways = {
   image: (url) => add("img", { src: url }),
   iframe: (url) => add("iframe", { src: url }),
   object: (url) => add("object", { data: url, type: "text/html" }),
-  embed: (url) => add("embed", { src: url, type: "text/html" }),
   worker: (url) => new Worker(url),
-  tab: (url) => window.open(url),
 };
 
 /** Every file in every way. `way=NAME` tells a server's log which one a request belongs to. */

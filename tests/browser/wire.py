@@ -1,7 +1,7 @@
 """The wire between the browser and everything: carries requests to the daemons as they are, plays every other server, keeps what it saw.
 
-For the browser each address is what it says, while its connections all end here. So a page may have any origin, the daemon's too, and a test
-sees what a page cannot: which requests came, and how they were answered.
+For the browser each address is what it says, while its connections all end here. So a page may have any origin, the daemon's too, and a
+test sees what a page cannot: which requests came, and how they were answered.
 """
 
 from __future__ import annotations
@@ -133,22 +133,27 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def answer(status: int, media: str, body: bytes | str, *headers: str) -> bytes:
     """A whole answer, after which the connection ends."""
     content = body.encode() if isinstance(body, str) else body
-    lines = [f"HTTP/1.1 {status} Played", f"Content-Type: {media}", f"Content-Length: {len(content)}", "Connection: close", *headers, "", ""]
+    lines = [
+        f"HTTP/1.1 {status} Played",
+        f"Content-Type: {media}",
+        f"Content-Length: {len(content)}",
+        "Connection: close",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("latin-1") + content
 
 
 @asynccontextmanager
 async def wired(daemons: frozenset[int], *plays: Play) -> AsyncIterator[Wire]:
     """The wire, on a port of its own. The first play that answers counts; what nobody answers is closed."""
-    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.take(reader, writer)
+    connections: set[asyncio.Task[None]] = set()
 
     def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(take(reader, writer))
-        connections[task] = writer
-        task.add_done_callback(connections.pop)
+        task = asyncio.create_task(wire.take(reader, writer))
+        connections.add(task)
+        task.add_done_callback(connections.discard)
 
     server = await asyncio.start_server(taken, "127.0.0.1", 0, limit=LIMIT)
     wire = Wire(server.sockets[0].getsockname()[1], daemons, plays)
@@ -156,6 +161,7 @@ async def wired(daemons: frozenset[int], *plays: Play) -> AsyncIterator[Wire]:
         yield wire
     finally:
         server.close()
-        for task in list(connections):
+        left = list(connections)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)

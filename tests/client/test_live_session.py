@@ -54,16 +54,26 @@ async def started(client: AsyncClient, folder: Path, **options: Any) -> ChatSess
 async def joined(client: AsyncClient, session_id: str, **options: Any) -> ChatSession:
     told: list[Any] = []
     hook = options.pop("on_event", lambda event: None)
-    chat = ChatSession(client, session_id=session_id, on_event=lambda event: (told.append(event["type"]), hook(event)), **options)
+
+    def tell(event: Any) -> None:
+        told.append(event["type"])
+        hook(event)
+
+    chat = ChatSession(client, session_id=session_id, on_event=tell, **options)
     await client.wait(lambda: told, SECONDS)
     assert told[0] == "session_restored"
     return chat
 
 
 def session_of(chat: ChatSession) -> str:
-    id = chat._steering._session_id
-    assert id is not None
-    return id
+    assert chat.session_id is not None
+    return chat.session_id
+
+
+def arrived(client: AsyncClient, chat: ChatSession) -> bool:
+    """The daemon has everything that stands in the queue."""
+    items = client.session(session_of(chat)).queue.items
+    return bool(items) and all(item["id"] for item in items)
 
 
 async def idle(client: AsyncClient, chat: ChatSession, messages: int) -> None:
@@ -116,7 +126,7 @@ async def test_an_abort_keeps_the_queue_and_what_was_said(tmp_path: Path) -> Non
         chat.submit("wait 60 seconds")
         await client.wait(lambda: chat.is_executing, SECONDS)
         chat.submit("write 1 word")
-        await client.wait(lambda: len(client.session(session_of(chat)).queue._items) == 1, SECONDS)
+        await client.wait(lambda: arrived(client, chat), SECONDS)
         client.session(session_of(chat)).abort()
         await idle(client, chat, 1)
         assert queued(chat) == ["write 1 word"] and client.session(session_of(chat)).queue.paused
@@ -209,7 +219,7 @@ async def test_an_item_that_somebody_else_removed_is_no_error(tmp_path: Path) ->
         hers.submit("wait 60 seconds")
         await ada.wait(lambda: hers.is_executing, SECONDS)
         hers.queue("write 1 word")
-        await ada.wait(lambda: len(ada.session(session_of(hers)).queue._items) == 1, SECONDS)
+        await ada.wait(lambda: arrived(ada, hers), SECONDS)
         await bob.wait(lambda: len(queued(his)) == 1, SECONDS)
         hers.remove_queued(0)
         his.remove_queued(0)
@@ -362,14 +372,15 @@ async def test_single_primitives_join_whenever_they_like(tmp_path: Path) -> None
         chat.submit("run the command `echo hi`")
         await client.wait(lambda: chat.tool_confirmation, SECONDS)
         id = session_of(chat)
-        log, steering, confirmations = (kind(client, session_id=id) for kind in (MessageLog, MessageSteering, ToolConfirmations))
+        log, steering = MessageLog(client, session_id=id), MessageSteering(client, session_id=id)
+        confirmations = ToolConfirmations(client, session_id=id)
         await client.wait(lambda: log.messages and steering.is_executing and confirmations.pending, SECONDS)
         chat.destroy()
         confirmations.respond({"approved": True})
         await client.wait(lambda: len(log.messages) == 3 and not steering.is_executing, SECONDS)
-        for primitive in (log, steering, confirmations):
+        for leave in (log.destroy, steering.destroy, confirmations.destroy):
             assert client.session(id).is_subscribed
-            primitive.destroy()
+            leave()
         assert not client.session(id).is_subscribed
 
 
@@ -393,7 +404,7 @@ async def test_a_transcript_is_the_page_that_a_reload_gives(tmp_path: Path) -> N
 
 
 def _shows(transcript: Transcript, page: Any) -> bool:
-    return transcript.state.page == page
+    return bool(transcript.state.page == page)
 
 
 async def test_a_session_that_is_deleted_says_so(tmp_path: Path) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from golden import FOLDER, Golden, cases, pretty, read_lines
 from palaver.backends.history import History
 from palaver.client import MessageLog
+from palaver.client.durable_queue import MirroredQueue
 from palaver.client.testing import create_mock_client
-from palaver.client.timeline import Timeline
+from palaver.client.timeline import Timeline, blocks_of
 
 Json = dict[str, Any]
+LOGS = [case / "log.ndjson" for case in cases()] + sorted((FOLDER / "commands").glob("*/events.jsonl"))
 STREAMS = ("approvals", "backend", "cancel_text", "cancel_tool", "discarded", "plan_and_checks", "queue", "retry", "steer", "text", "tools")
 
 
 def envelopes(case: Path) -> list[Json]:
-    return [json.loads(line) for line in (case / "log.ndjson").read_bytes().splitlines()]
+    return read(case / "log.ndjson")
+
+
+def read(log: Path) -> list[Json]:
+    return [json.loads(line) for line in log.read_bytes().splitlines()]
 
 
 def log_after(events: list[Any]) -> MessageLog:
@@ -38,10 +44,10 @@ def test_a_log_tells_its_golden_stream(name: str, golden: Golden) -> None:
     golden.check(FOLDER / "primitives" / f"stream_{name}.json", pretty(made))
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_a_reader_who_joins_at_any_event_ends_with_the_same_messages(case: Path) -> None:
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+def test_a_reader_who_joins_at_any_event_ends_with_the_same_messages(path: Path) -> None:
     """T-01 for spec 000's view: restored at N, then what follows, is what a reader from the beginning has."""
-    log = envelopes(case)
+    log = read(path)
     whole = Timeline()
     events = [event for envelope in log for event in whole.take(envelope)]
     ended = log_after(events).messages
@@ -96,3 +102,19 @@ def test_what_is_complete_of_an_open_turn_is_restored() -> None:
     restored = timeline.restored()
     assert restored["executionId"] == "turn_1"
     assert [message["role"] for message in restored["messages"]] == ["user"]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+def test_the_mirrored_queue_is_the_log_s(path: Path) -> None:
+    """T-08: order, membership and the words of each item, after every event."""
+    queue, words = MirroredQueue(cast(Any, None)), dict[str, Json]()
+    for envelope in read(path):
+        changed = queue.take(envelope)
+        if envelope["type"] == "queue_changed":
+            items = envelope["data"]["items"]
+            words |= {item["message_id"]: item["message"]["parts"] for item in items if "message" in item}
+            assert changed and queue.paused == envelope["data"]["paused"]
+            assert [(item["id"], item["paused"]) for item in queue.items] == [(item["id"], item["paused"]) for item in items]
+            assert [item["message"]["content"] for item in queue.items] == [blocks_of(words[item["message_id"]], {}) for item in items]
+        else:
+            assert not changed

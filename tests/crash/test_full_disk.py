@@ -12,11 +12,18 @@ from engines import PERSON, WITHIN, Engine, engine, until
 from storm_log import Told, check_effects
 
 from disks import FailingDisk
+from palaver.engine.clock import Clock
+from palaver.engine.session import Session, Surroundings
 from palaver.errors import DiskFailed
 from palaver.log.disk import Disk
+from palaver.log.memory import MemoryLog
 from palaver.tools.processes import Marks, find_marked
+from palaver.wire import commands as c
 from palaver.wire import events as e
+from palaver.wire.ids import ItemId, MessageId, SessionId, StepId, TurnId
+from palaver.wire.values import Author, Message, Part, SessionInfo
 from palaver_daemon import palaver
+from story import CAN
 
 pytestmark = pytest.mark.anyio
 
@@ -213,6 +220,26 @@ async def test_a_daemon_ends_in_time_though_its_disk_takes_nothing(tmp_path: Pat
         state = await again.until(session_id, lambda state: state.turn is None)
         assert state.last_turn is not None and state.last_turn.outcome == "interrupted"
         told(again, session_id).check()
+
+
+@pytest.mark.timeout(10)
+async def test_waiting_for_what_was_told_lets_the_loop_run() -> None:
+    """The disk may have taken it in this very pass of the loop, and the session hears of it only in the next."""
+
+    async def nothing_to_do(session: object, work: object = None) -> None:
+        return None
+
+    around = Surroundings(MemoryLog(), Clock(), nothing_to_do, nothing_to_do, lambda *_: None, lambda _: None)
+    session = Session(SessionId("sess_1"), around)
+    await around.log.open(session.key, create=True)
+    at = "2026-01-01T00:00:00.000Z"
+    info = SessionInfo(SessionId("sess_1"), at, "/", None, True, None, "demo", "loop", "demo", "ask", "queue", CAN)
+    await session.submit(c.CreateSession(session=info))
+    message = Message(MessageId("msg_1"), "user", (Part("text", text="x"),), at, Author("user"))
+    await session.submit(c.AddMessage(message=message, turn_id=TurnId("turn_1"), item_id=ItemId("item_1")))
+    session.report_soon(c.BeginStep(turn_id=TurnId("turn_1"), step_id=StepId("step_1")))
+    await session.told()
+    assert session.safe.turn is not None and session.safe.turn.steps == 1
 
 
 async def test_sessions_that_cannot_be_created_leave_nothing_open(tmp_path: Path) -> None:

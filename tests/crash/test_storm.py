@@ -108,9 +108,10 @@ class Storm:
             hit = await self.kill(life, target)
             await life.close()
             self.table[hit] += 1
-            if hit == TOO_LATE and self.table[hit] <= PATIENCE:
-                left.append(target)
+            before = self.table[TOO_LATE] - (hit == TOO_LATE)
             life = await self.after(target)
+            if before < self.table[TOO_LATE] <= PATIENCE:
+                left.append(target)
         await self.move(life)
 
     def targets(self, kills: int) -> list[str]:
@@ -185,6 +186,7 @@ class Storm:
             if ended is None:  # there was nothing to recover, so nothing was written
                 dying.kill()
                 await dying.ended()
+                self.table[TOO_LATE] += 1
             else:
                 assert ended == -signal.SIGKILL, self.host.log.read_text()
                 self.table[target] += 1

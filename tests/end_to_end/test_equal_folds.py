@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from websockets.asyncio.client import connect
 
 from palaver.views.transcript import from_page
@@ -243,8 +242,7 @@ async def test_a_socket_that_nobody_reads_slows_nobody_and_ends_equal(tmp_path: 
     step = burst(20_000, "word " * 4)
     async with ScriptedModel([step, step]) as model, palaver(tmp_path, env=scripted(model.url), send_buffer=8192) as here:
         async with here.chat() as chat, here.reader(chat.id, tail=True) as quick:
-            sock = socket.create_connection(("127.0.0.1", here.port))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock = await _small_socket(here)
             url = f"ws://127.0.0.1:{here.port}/v1/ws"
             async with connect(url, sock=sock, additional_headers=here.sign(), max_size=None, max_queue=1) as ws:
                 await ws.send(json.dumps({"op": "subscribe", "session_id": chat.id, "tail": True}))
@@ -263,6 +261,14 @@ async def test_a_socket_that_nobody_reads_slows_nobody_and_ends_equal(tmp_path: 
                 assert len(reader.pieces) < len(quick.pieces)
 
 
+async def _small_socket(here: Client) -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", here.port))
+    return sock
+
+
 class _Stalled:
     """A client with a small buffer that reads nothing until it is asked to."""
 
@@ -271,10 +277,7 @@ class _Stalled:
 
     @classmethod
     async def at(cls, here: Client, path: str) -> _Stalled:
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", here.port))
+        sock = await _small_socket(here)
         reader, writer = await asyncio.open_connection(sock=sock, limit=4096)
         sign = "".join(f"{name}: {value}\r\n" for name, value in here.sign().items())
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{here.port}\r\n{sign}\r\n".encode())

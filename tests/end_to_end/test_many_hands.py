@@ -62,7 +62,7 @@ class Hand:
 
     async def say(self) -> None:
         delivery = self._random.choice(("auto", "queue", "steer", "steer", "interrupt"))
-        said = {"role": "user", "parts": [{"type": "text", "text": self._random.choice(WORDS)}], "delivery": delivery}
+        said: Json = {"role": "user", "parts": [{"type": "text", "text": self._random.choice(WORDS)}], "delivery": delivery}
         if self._random.random() < 0.2:
             said["client_message_id"] = f"m{self._random.randrange(5)}"
         if self._random.random() < 0.1:
@@ -146,7 +146,10 @@ async def test_many_hands_leave_a_session_whole(tmp_path: Path, seed: int) -> No
         assert (await here.ask("GET", "/v1/sessions"))["sessions"][0] == row_of(session)
     async with palaver(tmp_path) as here, here.chat(chat.id) as again:
         assert (await again.transcript(), await again.get()) == (told, session)
-        assert (await again.runs("write 2 words", auto_run=True))["outcome"] == "completed"
+        sent = await again.say("write 2 words", auto_run=True)
+        await _quiet(again)
+        assert (await again.ended(sent["turn_id"]))["outcome"] in ("completed", "cancelled")
+        check_ended(await again.check())
 
 
 async def _quiet(chat: Chat) -> None:

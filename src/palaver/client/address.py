@@ -11,9 +11,8 @@ from palaver.client.connect import Connection
 from palaver.client.discover import no_daemon, reach, read_daemon_file
 
 
-async def open_connection(url: str | None, token: str | None, data: str | None) -> Connection:
+async def open_connection(url: str | None, token: str | None, data: str | None, env: Mapping[str, str] = os.environ) -> Connection:
     """What is given is preferred to the environment; a token that is given is sent wherever the daemon is found."""
-    env = os.environ
     named = url or (None if data else env.get("PALAVER_URL"))
     folder = data_folder(data, env)
     if token is None:

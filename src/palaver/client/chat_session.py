@@ -55,6 +55,7 @@ class ChatSession(Store[ChatSessionState]):
         auto_subscribe: bool = True,
     ) -> None:
         super().__init__()
+        self.session_id = session_id
         self._derive_mode = derive_mode or default_derive_mode
         self._on_event = on_event
         self._log = MessageLog(client, session_id=session_id, initial_messages=initial_messages, transform=transform, subscribe=False)

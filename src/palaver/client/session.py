@@ -89,6 +89,7 @@ class Seam:
         self._sessions: dict[str, Session] = {}
         self._refusals: list[tuple[Handle | None, PalaverError]] = []
         self._broken: BaseException | None = None
+        self.events_of_all: Listeners[[StreamEvent]] = Listeners()
 
     def session(self, session_id: str) -> Session:
         """The one accessor of that session."""
@@ -107,6 +108,20 @@ class Seam:
         if not messages:
             raise Refused("no_message", "There is no message to send. Give at least one.")
         return [self.session(session_id).post(message, delivery) for message in messages][-1]
+
+    def listen(self, session_id: str | None, handler: EventHandler) -> Unsubscribe:
+        """Read a session, or hear of all that others read, until what this returns is called."""
+        if session_id is None:
+            return self.events_of_all.add(handler)
+        accessor = self.session(session_id)
+        leave = accessor.on_event(handler)
+        accessor.subscribe()
+
+        def end() -> None:
+            leave()
+            accessor.unsubscribe()
+
+        return end
 
     def refused(self, error: PalaverError, handle: Handle | None = None) -> None:
         self._refusals.append((handle, error))
@@ -139,6 +154,7 @@ class Session:
         self._greetings: dict[object, Callable[[], object]] = {}
         """For whoever joined since the last event: what was there before."""
         self._readers = 0
+        self._reading: _Reading | None = None
         self._stop: Unsubscribe | None = None
         self.begin()
 
@@ -148,17 +164,21 @@ class Session:
     def is_subscribed(self) -> bool:
         return self._readers > 0
 
+    def is_read_by(self, reading: _Reading) -> bool:
+        return self._reading is reading
+
     def subscribe(self) -> None:
         """Begin to read the session; as often as it is called, `unsubscribe` ends it."""
         self._readers += 1
-        if self._stop is None:
-            self._stop = self._wire.follow(self.session_id, self)
+        if self._reading is None:
+            self._reading = _Reading(self)
+            self._stop = self._wire.follow(self.session_id, self._reading)
 
     def unsubscribe(self) -> None:
         self._readers = max(0, self._readers - 1)
         if not self._readers and self._stop is not None:
             self._stop()
-            self._stop = None
+            self._stop = self._reading = None
             self.begin()
 
     def on_event(self, handler: EventHandler) -> Unsubscribe:
@@ -283,8 +303,6 @@ class Session:
         self.queue.forget()
 
     def take(self, envelope: Json) -> None:
-        if self._stop is None:
-            return  # what was on its way when the last reader left
         if "seq" not in envelope:
             self._take_unlogged(envelope)
         elif self._is_live:
@@ -349,6 +367,7 @@ class Session:
 
     def _tell(self, event: Any) -> None:
         self._events.call(event)
+        self._seam.events_of_all.call(event)
 
     # --- confirmations ------------------------------------------------------------------------------------------------------
 
@@ -408,6 +427,25 @@ class Session:
             self._ask(approval_id)
 
 
+class _Reading:
+    """One reading of the log, from `subscribe` to `unsubscribe`: what is on its way when it ends comes to nobody."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def take(self, envelope: Json) -> None:
+        if self._session.is_read_by(self):
+            self._session.take(envelope)
+
+    def begin(self) -> None:
+        if self._session.is_read_by(self):
+            self._session.begin()
+
+    def fail(self, error: PalaverError) -> None:
+        if self._session.is_read_by(self):
+            self._session.fail(error)
+
+
 class AsyncClient(Seam):
     """A daemon, for programs with an event loop: the primitives take it, and their listeners run on that loop."""
 
@@ -451,29 +489,26 @@ class AsyncClient(Seam):
                 self.raise_refusal()
                 await self._moved.wait()
 
-    async def events(self, session_id: str) -> AsyncGenerator[StreamEvent, None]:
-        """What happens in a session, `session_restored` first. Ends after `stream_failed`."""
-        accessor, arrived = self.session(session_id), deque[StreamEvent]()
-        ready = asyncio.Event()
+    async def events(self, session_id: str | None = None) -> AsyncGenerator[StreamEvent, None]:
+        """What happens in a session, `session_restored` first, until `stream_failed`; or in all that are subscribed to."""
+        arrived, ready = deque[StreamEvent](), asyncio.Event()
 
         def take(event: StreamEvent) -> None:
             arrived.append(event)
             ready.set()
 
-        leave = accessor.on_event(take)
-        accessor.subscribe()
+        leave = self.listen(session_id, take)
         try:
             while True:
                 while arrived:
                     event = arrived.popleft()
                     yield event
-                    if event["type"] == "stream_failed":
+                    if session_id is not None and event["type"] == "stream_failed":
                         return
                 ready.clear()
                 await ready.wait()
         finally:
             leave()
-            accessor.unsubscribe()
 
     async def drain(self, timeout: float | None = None) -> None:
         """Wait until all that was handed over is answered; raises the first refusal that nobody has heard of."""

@@ -152,22 +152,20 @@ class SyncClient(Seam):
             call()
         return value
 
-    def events(self, session_id: str) -> Iterator[StreamEvent]:
-        """What happens in a session, `session_restored` first. Ends after `stream_failed`."""
-        accessor, arrived = self.session(session_id), deque[StreamEvent]()
-        leave = accessor.on_event(arrived.append)
-        accessor.subscribe()
+    def events(self, session_id: str | None = None) -> Iterator[StreamEvent]:
+        """What happens in a session, `session_restored` first, until `stream_failed`; or in all that are subscribed to."""
+        arrived = deque[StreamEvent]()
+        leave = self.listen(session_id, arrived.append)
         try:
             while True:
                 while not arrived:
                     self._arrived.get()()
                 event = arrived.popleft()
                 yield event
-                if event["type"] == "stream_failed":
+                if session_id is not None and event["type"] == "stream_failed":
                     return
         finally:
             leave()
-            accessor.unsubscribe()
 
     def close(self) -> None:
         """Wait, at most 5 s, for all that was handed over, and raise the first refusal that nobody has heard of."""

@@ -82,6 +82,8 @@ def _entry(item: Item, new: bool) -> QueueEntry:
 
 def edited(state: State, command: c.EditItem) -> list[Happened]:
     item = find(state, command.item_id)
+    if command.parts is None and command.before is msgspec.UNSET:
+        return []
     if command.parts is not None:
         # what is in the log stays as it was sent: a new text of an old message is a new message
         id = command.message_id if item.added and command.message_id else item.message.id

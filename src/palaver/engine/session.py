@@ -240,6 +240,7 @@ class Session:
         """Returns when all that was reported without waiting is on disk."""
         while self._soon or self._again:
             await self.kept(self._flushed_and_settled)
+            await asyncio.sleep(0)  # what the log took in this pass of the loop is heard of in the next
 
     async def _flushed_and_settled(self) -> None:
         self.flush()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,7 +180,7 @@ class Sessions:
             self.folder.session_folder(session_id)  # refuses what is no session's name
             task = self._loaded[session_id] = asyncio.ensure_future(self._load(session_id))
             task.add_done_callback(lambda done: self._forget_failed(session_id, done))
-        return await asyncio.shield(task)
+        return task.result() if task.done() else await asyncio.shield(task)
 
     def _forget_failed(self, session_id: str, task: asyncio.Task[Session]) -> None:
         if (task.cancelled() or task.exception()) and self._loaded.get(session_id) is task:
@@ -401,15 +400,27 @@ class Sessions:
     def in_workspace(self, path: str) -> list[Session]:
         return [session for session in self.open_asks() if session.safe.created.workspace_path == path]
 
-    @asynccontextmanager
-    async def using(self, session_id: str) -> AsyncGenerator[Session, None]:
+    def using(self, session_id: str) -> Using:
         """The session, kept in memory meanwhile."""
-        session = await self.get(session_id)
+        return Using(self, session_id)
+
+
+class Using:
+    """A class and no generator: every request passes here, and a generator costs several times as much."""
+
+    __slots__ = ("_id", "_session", "_sessions")
+
+    def __init__(self, sessions: Sessions, session_id: str) -> None:
+        self._sessions, self._id = sessions, session_id
+
+    async def __aenter__(self) -> Session:
+        session = await self._sessions.get(self._id)
         session.followers += 1
-        try:
-            yield session
-        finally:
-            session.followers -= 1
+        self._session = session
+        return session
+
+    async def __aexit__(self, *_: object) -> None:
+        self._session.followers -= 1
 
 
 async def _already(session: Session) -> Session:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from palaver.engine.actor import Actor
@@ -27,9 +28,10 @@ FIELDS: Mapping[str, ScopeName] = {
 """Of `POST /v1/sessions` and `PATCH /v1/sessions/{id}`. The mode `plan` and the default mode need `prompt` only."""
 
 
-def expand(names: Iterable[str]) -> frozenset[str]:
+@lru_cache(maxsize=64)
+def expand(names: tuple[str, ...]) -> frozenset[str]:
     """The named scopes and all that they imply."""
-    highest = max((ORDER.index(name) for name in ORDER if name in set(names)), default=-1)
+    highest = max((ORDER.index(name) for name in ORDER if name in names), default=-1)
     return frozenset(ORDER[: highest + 1])
 
 

@@ -502,9 +502,11 @@ def _fact(
 
 
 def _more(transcript: Transcript, kind: str, id: str, data: Json) -> None:
-    """How it went on: the same block, its data with what came later."""
+    """How it went on: the same block, its data with what came later; both say where the whole of their own strings is."""
     if (known := transcript.facts.get(_fact_key(kind, id, None))) is not None:
-        known[1]["data"].update(data)
+        before = known[1]["data"]
+        refs = {**before.get("refs", {}), **data.get("refs", {})}
+        before.update({**data, "refs": refs} if refs else data)
 
 
 def _plan(transcript: Transcript, recorded: e.Recorded, event: e.PlanUpdated) -> None:

@@ -21,13 +21,14 @@ AskId = NewType("AskId", str)
 ItemId = NewType("ItemId", str)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_LENGTH = 26
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_PLACES = range(120, -10, -10)
 
 
 def fresh() -> str:
     """26 characters of 5 bits: 48 bits of milliseconds, then 82 random ones. Sorts by time, never repeats."""
     number = (time.time_ns() // 1_000_000 << 82) | (int.from_bytes(os.urandom(11), "big") >> 6)
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LENGTH - 1, -1, -1))
+    return "".join([_PAIRS[number >> place & 1023] for place in _PLACES])
 
 
 def new_id(prefix: str) -> str:

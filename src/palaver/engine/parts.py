@@ -1,0 +1,103 @@
+"""What every verb of the hub rests on: the parts of the daemon, and small checks that several of them make."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from palaver.engine import big
+from palaver.engine.actor import Actor
+from palaver.engine.agents import Agents
+from palaver.engine.calls import Calls
+from palaver.engine.clock import Clock
+from palaver.engine.session import Session
+from palaver.engine.sessions import Sessions
+from palaver.engine.workspaces import Workspaces
+from palaver.errors import Invalid, Refused
+from palaver.log import Log
+from palaver.log.blobs import Blobs
+from palaver.wire import events as e
+from palaver.wire.codec import decode_event
+from palaver.wire.values import FileRef
+
+NARROW = "prompt"
+
+
+@dataclass
+class Parts:
+    sessions: Sessions
+    workspaces: Workspaces
+    calls: Calls
+    agents_: Agents
+    blobs: Blobs
+    log: Log
+    clock: Clock
+    epoch: str
+    version: str
+    models_: Callable[[], list[Any]]
+    settings_: Callable[[], dict[str, Any]]
+    change_settings_: Callable[[dict[str, Any]], list[str]]
+    """Writes values into the settings file and gives the keys that changed. Waits for the disk."""
+    private: tuple[Path, ...]
+    """Folders that no workspace of a lesser token may hold or lie in."""
+
+    def __post_init__(self) -> None:
+        self._answering: dict[str, asyncio.Lock] = {}
+        self._changing_settings = asyncio.Lock()
+
+    def may_set_mode(self, mode: str, actor: Actor) -> None:
+        if mode not in (self.agents_.mode, "plan", "ask") and not actor.may_approve:
+            raise Refused("scope", f"Setting the mode {mode!r} takes a token with the scope approve.", needed="approve")
+
+    async def workspace_path(self, given: str, actor: Actor, field: str = "workspace_path") -> str:
+        """The folder as it is on disk. A token that may not approve works only where one that may has worked before."""
+        path = os.path.realpath(os.path.expanduser(given))
+        if "\0" in given or not os.path.isabs(os.path.expanduser(given)) or not await asyncio.to_thread(os.path.isdir, path):
+            raise Invalid(f"{given!r} is not a folder of this machine. Give the absolute path of one.", path=field)
+        workspace = await self.workspaces.get(path)
+        if actor.may_approve:
+            await workspace.use(actor.name)
+        elif not workspace.used or any(Path(path) == own or own.is_relative_to(path) for own in self.private):
+            raise Refused(
+                "scope", f"This token works only in folders that a token with the scope approve has used: {path}", needed="approve"
+            )
+        return path
+
+    async def recorded(self, session: Session, after: int = 0, up_to: int | None = None) -> AsyncIterator[e.Recorded]:
+        last = session.safe.seq if up_to is None else up_to
+        while after < last and (lines := await self.log.read(session.key, after, up_to=last)):
+            for line in lines:
+                yield decode_event(line)
+            after += len(lines)
+
+    def store(self, session: Session) -> big.Store:
+        async def store(data: bytes) -> FileRef:
+            return await self.calls.files.put(session.id, "attachments", "message.txt", data)
+
+        return store
+
+
+def narrow(actor: Actor) -> str | None:
+    return None if actor.may_approve else NARROW
+
+
+def plain(value: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return plain
+
+
+def check_open(session: Session) -> None:
+    if session.safe.closed:
+        raise Refused("session_closed", "This session is closed. Fork it to go on from here.")
+
+
+def check_writable(session: Session) -> None:
+    check_open(session)
+    if session.read_only:
+        raise Refused("read_only", f"This session can only be read: {session.read_only}")
