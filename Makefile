@@ -58,7 +58,7 @@ ifneq ($(wildcard scripts/make_openapi.py),)
 	$(PY) scripts/make_openapi.py --check
 	$(PY) scripts/make_docs.py --check
 endif
-	$(PY) scripts/check_requirements.py
+	$(PY) scripts/check_requirements.py --strict-rules
 	$(PY) -m pytest --quiet --no-header tests/test_arrows.py
 
 fix: setup ## format and autofix everything

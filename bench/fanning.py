@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
 
 from measure import Row, at_least, cpu_seconds, in_turn, row
 from processes import FLOORS, HERE, Process, folder
@@ -14,37 +16,55 @@ JOINED = 16
 
 def rows(scale: Scale) -> Iterator[Row]:
     for readers in scale.reader_counts:
-        with folder() as home, Process.python(HERE / "fan_host.py", home) as host:
-            port, token, session_id = host.hear().split()
-            events = max(JOINED, min(3_000, scale.deliveries // readers)) // JOINED * JOINED
+        events = max(JOINED, min(3_000, scale.deliveries // readers)) // JOINED * JOINED
+        with folder() as home, Process.python(HERE / "fan_host.py", home) as process:
+            yield from _fan_out(scale, _Host(process, events), readers)
 
-            def published(watching: Process | None, together: int, so_far: list[int], host: Process = host, events: int = events) -> float:
-                """CPU seconds of the host for so many events."""
-                before = cpu_seconds(host.pid)
-                assert host.ask(f"{events} {together}") == "done"
-                if watching is not None:
-                    so_far[0] += events
-                    assert watching.ask(str(so_far[0])) == str(so_far[0])
-                return cpu_seconds(host.pid) - before
 
-            alone = {together: in_turn(scale.rounds, lambda k=together: published(None, k, [0]))[0] for together in (1, JOINED)}  # type: ignore[misc]
-            with (
-                Process.python(HERE / "readers.py", port, token, session_id, "tail=1&after=0", readers, NOTICE) as watching,
-                Process.python(FLOORS / "writer.py", readers) as bare,
-            ):
-                assert watching.hear() == "ready"
-                bare.hear()
-                so_far = [int(host.ask("count"))]
+@dataclass
+class _Host:
+    """A daemon that publishes when it is told to."""
 
-                def delivered(together: int, watching: Process = watching, so_far: list[int] = so_far, alone: dict[int, list[float]] = alone) -> float:  # noqa: E501
-                    used = published(watching, together, so_far) - sorted(alone[together])[len(alone[together]) // 2]
-                    return events * readers / max(used, 1e-6)
+    process: Process
+    events: int
+    """As many as are published at a time."""
 
-                def written(bare: Process = bare, events: int = events) -> float:
-                    return events * readers / float(bare.ask(str(events)))
+    def publish(self, together: int) -> float:
+        """CPU seconds, until the last one is safe."""
+        before = cpu_seconds(self.process.pid)
+        assert self.process.ask(f"{self.events} {together}") == "done"
+        return cpu_seconds(self.process.pid) - before
 
-                one, floors, joined = in_turn(scale.rounds, lambda: delivered(1), written, lambda: delivered(JOINED))
-            note = "deliveries a CPU second, each a write of its own; the floor writes ready bytes to as many sockets"
-            who = "1 reader" if readers == 1 else f"{readers} readers"
-            yield row(f"fan-out to {who}", "1/s", one, floors, goal=at_least(0.45), note=note)
-            yield row(f"fan-out to {who}, {JOINED} joined in a write", "1/s", joined, floors)
+    def deliver(self, together: int, readers: Process) -> float:
+        """CPU seconds, until every reader has the last one."""
+        before = cpu_seconds(self.process.pid)
+        assert self.process.ask(f"{self.events} {together}") == "done"
+        published = self.process.ask("count")
+        assert readers.ask(published) == published
+        return cpu_seconds(self.process.pid) - before
+
+
+def _fan_out(scale: Scale, host: _Host, readers: int) -> Iterator[Row]:
+    port, token, session_id = host.process.hear().split()
+    one_alone, joined_alone = map(median, in_turn(scale.rounds, lambda: host.publish(1), lambda: host.publish(JOINED)))
+    deliveries = host.events * readers
+    with (
+        Process.python(HERE / "readers.py", port, token, session_id, "tail=1&after=0", readers, NOTICE) as watching,
+        Process.python(FLOORS / "writer.py", readers) as bare,
+    ):
+        assert watching.hear() == "ready"
+        assert bare.hear() == "ready"
+        one, joined, floors = in_turn(
+            scale.rounds,
+            lambda: (host.deliver(1, watching) - one_alone) / deliveries,
+            lambda: (host.deliver(JOINED, watching) - joined_alone) / deliveries,
+            lambda: float(bare.ask(str(host.events))) / deliveries,
+        )
+    note = "deliveries a CPU second, each a write of its own, beyond what publishing costs; the floor writes ready bytes to as many sockets"
+    who = "1 reader" if readers == 1 else f"{readers} readers"
+    yield row(f"fan-out to {who}", "1/s", _a_second(one), _a_second(floors), goal=at_least(0.45), note=note)
+    yield row(f"fan-out to {who}, {JOINED} joined in a write", "1/s", _a_second(joined), _a_second(floors))
+
+
+def _a_second(seconds: list[float]) -> list[float]:
+    return [1 / max(each, 1e-7) for each in seconds]

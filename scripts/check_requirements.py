@@ -2,6 +2,7 @@
 
 - docs/requirements.md has each id once, as `met` with tests, `later`, or `decided otherwise` with the reason.
 - docs/rules.md has the promises 1 to 9; with `--strict-rules` each names a test.
+- docs/security.md has a row for each rule from 1 to 9, in order, and each names a test.
 - Every test that any page under docs/ names exists. `tests/may_skip.txt` too names only tests that exist.
 
 With `--claims` it prints the tests whose docstrings name an id that the page does not give them yet, to judge and copy.
@@ -23,9 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST = {"S0": 67, "S1": 71, "S2": 66, "S3": 54, "S4": 77, "T": 19}
 """Ids run from 01 to here in each document; T are the conformance tests."""
 PROMISES = 9
+GUARDED = 9
+"""The rules of docs/security.md that the daemon's own doors and files have to hold."""
 
 STATES = ("met", "later", "decided otherwise")
 ROW = re.compile(r"^\| *(S[0-4]|T)-(\d\d) *\|(.*)\|\s*$")
+GUARD = re.compile(r"^\| *(\d+) *\|[^|]+\|(.*)\|\s*$", re.MULTILINE)
 NAMED = re.compile(r"`(tests/[^`\s]+)`")
 
 
@@ -87,6 +91,13 @@ def check_rules(page: str, *, strict: bool) -> Iterator[str]:
             yield f"rule {number} names no test"
 
 
+def check_security(page: str) -> Iterator[str]:
+    guards = [(int(number), shown) for number, shown in GUARD.findall(page)]
+    if [number for number, _ in guards] != list(range(1, GUARDED + 1)):
+        yield f"has rows for {', '.join(str(number) for number, _ in guards) or 'no rule'}; it must have 1 to {GUARDED}, in order"
+    yield from (f"row {number} names no test" for number, shown in guards if not NAMED.search(shown))
+
+
 def check_tests(names: Iterable[str], root: Path = ROOT) -> Iterator[str]:
     yield from (f"{name} does not exist" for name in sorted(set(names)) if not exists(name, root))
 
@@ -119,6 +130,7 @@ def complaints(*, strict: bool) -> Iterator[str]:
     docs = ROOT / "docs"
     yield from (f"docs/requirements.md: {said}" for said in check_requirements((docs / "requirements.md").read_text()))
     yield from (f"docs/rules.md: {said}" for said in check_rules((docs / "rules.md").read_text(), strict=strict))
+    yield from (f"docs/security.md: {said}" for said in check_security((docs / "security.md").read_text()))
     for page in sorted(docs.glob("*.md")):
         yield from (f"docs/{page.name}: {said}" for said in check_tests(NAMED.findall(page.read_text())))
     lines = (ROOT / "tests" / "may_skip.txt").read_text().splitlines()

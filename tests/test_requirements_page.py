@@ -1,4 +1,4 @@
-"""The check that holds docs/requirements.md and docs/rules.md to their word."""
+"""The check that holds docs/requirements.md, docs/rules.md and docs/security.md to their word."""
 
 from __future__ import annotations
 
@@ -54,6 +54,22 @@ RULES = "\n".join(f"## {number}. A rule\n\nIts words.\n\ntests: {TEST}\n" for nu
 )
 def test_the_promises_are_there_in_order_and_each_names_a_test(text: str, complaint: str | None) -> None:
     assert list(check.check_rules(text, strict=True)) == ([complaint] if complaint else [])
+
+
+GUARDS = "\n".join(f"| {number} | what | {TEST} |" for number in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GUARDS, None),
+        (GUARDS.replace("| 4 |", "| 5 |"), "has rows for 1, 2, 3, 5, 5, 6, 7, 8, 9; it must have 1 to 9, in order"),
+        ("| what | on Linux | elsewhere |", "has rows for no rule; it must have 1 to 9, in order"),
+        (GUARDS.replace(f"| {TEST} |", "| nobody |", 1), "row 1 names no test"),
+    ],
+)
+def test_each_rule_of_safety_has_a_row_that_names_a_test(text: str, complaint: str | None) -> None:
+    assert list(check.check_security(text)) == ([complaint] if complaint else [])
 
 
 def test_a_named_test_is_found_whatever_it_stands_in_and_a_misspelt_one_is_not(tmp_path: Path) -> None:

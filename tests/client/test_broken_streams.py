@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from palaver.client import ChatSession, StreamingText, connect
+from palaver.errors import Failed
 from stand_in import Asked, Reply, StandIn
 
 pytestmark = pytest.mark.anyio
@@ -138,8 +139,15 @@ async def test_an_event_that_cannot_be_understood_is_a_bug_that_rises() -> None:
 async def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_id() -> None:
     """Promise 5 from the client's side, P-06: one message, however often it has to be posted."""
     accepted = {"message_id": "m1", "turn_id": "t1", "delivered": "started"}
-    answers: list[Reply] = [Reply(stream=[]), Reply(202, accepted), Reply(202, {**accepted, "message_id": "m2"})]
-    async with StandIn({("POST", "/v1/sessions/s1/messages"): lambda asked: answers.pop(0)}) as daemon:
+    answers = [None, Reply(202, accepted), Reply(202, {**accepted, "message_id": "m2"})]
+
+    async def answer(asked: Asked) -> Reply:
+        reply = answers.pop(0)
+        if reply is None:
+            raise ConnectionError("cut before the answer")
+        return reply
+
+    async with StandIn({("POST", "/v1/sessions/s1/messages"): answer}) as daemon:
         async with connect(daemon.url, "id.secret") as client:
             first, second = client.send("one", session_id="s1"), client.send("two", session_id="s1")
             assert (await first.result, await second.result) == (accepted, {**accepted, "message_id": "m2"})
@@ -147,3 +155,11 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_id()
         assert [body["parts"][0]["text"] for body in bodies] == ["one", "one", "two"]
         assert bodies[0]["client_message_id"] == bodies[1]["client_message_id"] != bodies[2]["client_message_id"]
         assert {body["delivery"] for body in bodies} == {"steer"}
+
+
+async def test_an_answer_that_cannot_be_understood_leaves_nobody_waiting() -> None:
+    with pytest.raises(TypeError):
+        async with StandIn({("POST", "/v1/sessions/s1/messages"): Reply(202, [])}) as daemon, connect(daemon.url, "id.secret") as client:
+            with pytest.raises(Failed) as caught:
+                await client.send("one", session_id="s1").result
+            assert caught.value.code == "bug"

@@ -107,9 +107,11 @@ def test_what_is_complete_of_an_open_turn_is_restored() -> None:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
 def test_the_mirrored_queue_is_the_log_s(path: Path) -> None:
     """T-08: order, membership and the words of each item, after every event."""
-    queue, words = MirroredQueue(cast(Any, None)), dict[str, Json]()
+    queue, words = MirroredQueue(cast(Any, None)), dict[str, list[Json]]()
     for envelope in read(path):
         changed = queue.take(envelope)
+        if envelope["type"] == "message_added":
+            words[envelope["data"]["message"]["id"]] = envelope["data"]["message"]["parts"]
         if envelope["type"] == "queue_changed":
             items = envelope["data"]["items"]
             words |= {item["message_id"]: item["message"]["parts"] for item in items if "message" in item}

@@ -241,6 +241,23 @@ async def test_the_queue_can_be_edited_reordered_and_shortened(chat: Chat, here:
     assert (await chat.refused("POST", f"queue/{items[0]}/promote")).code == "item_gone"
 
 
+async def test_a_removal_that_races_the_start_of_its_item_is_answered_truly(chat: Chat) -> None:
+    """Promise 8: one of the two wins. 204 and it never runs, or 409 and it runs once."""
+    for round in range(12):
+        _, ask = await held(chat)
+        item = await chat.say("write 2 words")
+        last = await chat.say("write 1 words")
+        seen = chat.reader.after
+        let = asyncio.create_task(let_go(chat, ask))
+        await chat.reader.reached(seen + 2 * round % 19)
+        gone = await chat.client.answer("DELETE", f"{chat.path}/queue/{item['item_id']}")
+        await let
+        await chat.ended(last["turn_id"])
+        ran = sum(item["message_id"] in one["data"]["message_ids"] for one in chat.of("turn_started"))
+        assert (gone.status, ran) in ((204, 0), (409, 1))
+        assert ("message_added" in chat.turn(item["turn_id"])) == bool(ran)
+
+
 async def test_a_cancel_keeps_the_queue_paused_until_it_is_resumed(chat: Chat) -> None:
     """T-08, R-02: what comes after the cancel is not paused; a resume runs the first item."""
     sent, _ = await held(chat)

@@ -1,4 +1,4 @@
-"""Many clients at once, doing whatever clients may do, in an order that chance gives: every promise holds and nothing that was accepted is lost."""
+"""Many clients at once, doing whatever clients may do, in an order that chance gives: every promise holds, nothing accepted is lost."""
 
 from __future__ import annotations
 

@@ -510,7 +510,7 @@ if can_tell:
 
 
 def test_scopes_imply_those_below_them() -> None:
-    assert expand(["approve"]) == {"read", "prompt", "approve"}
-    assert expand(["read"]) == {"read"}
-    assert expand([]) == frozenset()
-    assert expand(["admin"]) == {"read", "prompt", "approve", "admin"}
+    assert expand(("approve",)) == {"read", "prompt", "approve"}
+    assert expand(("read",)) == {"read"}
+    assert expand(()) == frozenset()
+    assert expand(("admin",)) == {"read", "prompt", "approve", "admin"}

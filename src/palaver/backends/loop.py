@@ -54,7 +54,7 @@ class LoopBackend:
                 raise LimitReached("step_limit", f"The turn took {self.step_limit} steps. Send a message to let it go on.")
             steps += 1
             step_id = StepId(new_id("step"))
-            await tell(BeginStep(turn_id=prompt.turn_id, step_id=step_id))
+            tell.soon(BeginStep(turn_id=prompt.turn_id, step_id=step_id))
             answer = await self._answer(model, prompt, tell, step_id)
             if not answer.calls:
                 return
@@ -72,7 +72,7 @@ class LoopBackend:
                 async with aclosing(model.stream(request)) as pieces:
                     async for piece in pieces:
                         answer.take(piece)
-                await answer.complete(self.now())
+                answer.complete(self.now())
                 return answer
             except ModelFailed as failed:
                 if answer.visible or not failed.retryable or attempt == TRIES:
@@ -149,7 +149,7 @@ class Answer:
             (old.arguments if old else "") + piece.arguments,
         )
 
-    async def complete(self, at: str) -> None:
+    def complete(self, at: str) -> None:
         self._begin()
         calls = {index: from_model_call(call, CallId(new_id("call"))) for index, call in sorted(self._fragments.items())}
         self.calls = list(calls.values())
@@ -157,7 +157,4 @@ class Answer:
         message = Message(self.id, "assistant", parts, at, Author("agent", self.prompt.agent), tool_calls=tuple(self.calls))
         reason, usage = (self._finish.reason, self._finish.usage) if self._finish else ("end_turn", Usage(0, 0))
         completed = CompleteOutput(turn_id=self.prompt.turn_id, message=message, stop_reason=reason, usage=usage)
-        if self.calls:
-            self.tell.soon(completed)  # the calls follow, and wait for both
-        else:
-            await self.tell(completed)
+        self.tell.soon(completed)  # the calls follow, or the turn's end, and wait for both

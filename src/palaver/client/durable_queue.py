@@ -48,6 +48,7 @@ class MirroredQueue:
         self._poster = poster
         self._items: list[Json] = []
         self._messages: dict[str, Json] = {}
+        """Of the whole log, as the timeline has them too."""
         self._adding: dict[str, _Adding] = {}
         self._removing: set[str] = set()
         self._changes: Listeners[[]] = Listeners()
@@ -94,6 +95,7 @@ class MirroredQueue:
         """Fold the next logged event; whether it changed the queue."""
         data = envelope["data"]
         if envelope["type"] == "message_added":
+            self._messages[data["message"]["id"]] = data["message"]  # a steer that is not read goes back to the queue
             return self._arrived(data["message"])
         if envelope["type"] != "queue_changed":
             return False
@@ -102,7 +104,6 @@ class MirroredQueue:
             if "message" in item:
                 self._messages[item["message_id"]] = item["message"]
                 self._arrived(item["message"])
-        self._messages = {item["message_id"]: self._messages[item["message_id"]] for item in self._items}
         self._removing &= {item["id"] for item in self._items}
         return True
 

@@ -129,13 +129,25 @@ class Line:
 
     async def _do(self, job: _Job) -> None:
         try:
-            self._deliver(partial(job.done, await self._patiently(job.work), None))
+            answer = await self._patiently(job.work)
         except PalaverError as error:
-            self._deliver(partial(job.done, None, error))
+            self._tell(partial(job.done, None, error))
+        except Exception as bug:
+            # it rises where the client is waited for or left; whoever waits for this answer, or for a later one, goes on
+            self._tell(partial(self._broke, bug))
+            self._tell(partial(job.done, None, Failed("bug", f"The answer could not be understood ({bug!r}). Report it.")))
+        else:
+            self._tell(partial(job.done, answer, None))
         finally:
             self._outstanding -= 1
             if not self._outstanding:
                 self._idle.set()
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        try:
+            self._deliver(call)
+        except Exception as bug:
+            self._broke(bug)
 
     async def _patiently(self, work: Work) -> Any:
         loop = asyncio.get_running_loop()

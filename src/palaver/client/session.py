@@ -7,6 +7,7 @@ told the same first. A connection that breaks is taken up at its cursor, so noth
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
@@ -41,6 +42,8 @@ LEAVING_S = 5.0
 """How long leaving waits for what was handed over."""
 
 T = TypeVar("T")
+
+_log = logging.getLogger("palaver.client")
 
 
 class Handle:
@@ -127,6 +130,8 @@ class Seam:
         self._refusals.append((handle, error))
 
     def broke(self, error: BaseException) -> None:
+        """A bug: in the log at once, and raised where the client is waited for or left."""
+        _log.error("The client broke", exc_info=error)
         self._broken = self._broken or error
 
     def raise_refusal(self) -> None:

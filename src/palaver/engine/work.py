@@ -113,6 +113,8 @@ class Works:
         mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
 
         async def recall() -> Sequence[ModelMessage]:
+            if session.ahead.waiting is not session.safe.waiting:
+                await session.told()  # a message that this step reads: it is part of the history once the disk has that
             history = await session.history()
             return [await self._whole(session, message) for message in history.messages(closing=True)]
 
