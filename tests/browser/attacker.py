@@ -6,7 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 
-from wire import Request, answer
+from browser_wire import Request, answer
 
 ATTACKS = Path(__file__).with_name("attacks.js").read_text(encoding="utf-8")
 PAGE = "<!doctype html><meta charset=utf-8><title>A page</title><link rel=icon href=data:,><body><script src=/attacks.js></script>"

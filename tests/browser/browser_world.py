@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from attacker import CODE, PICTURE, attacker, defenceless
+from browser_wire import Play, Wire, wired
 from chromium import Browser, Json, chromium
 
 from palaver_daemon import Client, palaver_process
-from wire import Play, Wire, wired
 
 T = TypeVar("T")
 

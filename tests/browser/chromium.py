@@ -94,12 +94,14 @@ class Browser:
         with suppress(ConnectionClosed):  # it closes without a word
             async for frame in self._socket:
                 self._take(json.loads(frame))
-        for answer in self._answers.values():
-            answer.set_result({"error": "Chromium is gone"})
+        for number in list(self._answers):
+            self._take({"id": number, "error": "Chromium is gone"})
 
     def _take(self, said: Json) -> None:
         if "id" in said:
-            self._answers.pop(said["id"]).set_result(said)
+            answer = self._answers.pop(said["id"])
+            if not answer.done():  # whoever asked may have stopped waiting
+                answer.set_result(said)
         else:
             self.events(said.get("sessionId", "")).append(Event(said["method"], said["params"]))
             self._changed.set()

@@ -8,10 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from browser_wire import Request, answer
 from browser_world import Target, World, browser_world
 from chromium import Tab
-
-from wire import Request, answer
 
 WAYS = Path(__file__).with_name("ways.js").read_text(encoding="utf-8")
 CANARY = "fetch('http://127.0.0.1:PORT/canary/NAME')"

@@ -51,7 +51,7 @@ def with_odd(built: Built) -> None:
 
 @pytest.mark.parametrize("at", ["describe", "invoke"])
 async def test_a_bug_in_a_tool_ends_its_call(tmp_path: Path, at: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Issue of robustness in DESIGN 4: a result for the model, the trace on stderr, and the batch goes on."""
+    """A result for the model, the trace on stderr, and the batch goes on."""
     steps = [calls(("odd", {"at": at}), ("odd", {"at": "nowhere"})), text("I see"), text("and on")]
     async with ScriptedModel(steps) as model, palaver(tmp_path, env=scripted(model.url), change=with_odd) as here, here.chat() as chat:
         assert (await chat.runs("go"))["outcome"] == "completed"
@@ -150,6 +150,8 @@ async def test_a_queue_that_waits_is_found_after_leaving(tmp_path: Path) -> None
             await chat.post("cancel")
             await chat.idle()
             queue = await chat.get("queue")
+        await _gone(here, chat.id)
+        assert (here.data / "open" / chat.id).exists(), "a start looks at it"
         async with here.chat(chat.id) as chat:
             assert await chat.get("queue") == queue
             await chat.post("queue/resume")

@@ -292,10 +292,14 @@ class Sessions:
         for session in quiet:
             if self._quiet(session) and session.safe.seq == at[session.id]:
                 self._unmark(session)
-        now = self.clock.ticks()
         for session in list(self._in_memory()):
-            if session.may_leave and now - session.touched > self.idle_s and session.id not in self._marked:
+            if self._may_go(session):
                 await self._leave(session)
+
+    def _may_go(self, session: Session) -> bool:
+        """Nobody needs it in memory. A queue that waits keeps its mark, and needs nobody to wait."""
+        unmarked = session.id not in self._marked or bool(session.safe.queue)
+        return session.may_leave and unmarked and session not in self._changed and self.clock.ticks() - session.touched > self.idle_s
 
     def _quiet(self, session: Session) -> bool:
         """Its mark can go: nothing is open, and its newest row is in the list."""
