@@ -64,7 +64,9 @@ class Life:
         content = b"" if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            answer = await self.client.request(method, path, content=content, headers=headers)
+            answer = await self.client.request(method, path, content=content, headers=headers, timeout=PATIENCE)
+        except httpx2.TimeoutException as error:
+            raise AssertionError(f"{method} {path} is not answered in {PATIENCE:g} s") from error
         except httpx2.TransportError as error:
             raise Gone from error
         assert answer.status_code < 500, (method, path, body, answer.text)

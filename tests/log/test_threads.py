@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import threading
 import time
 import weakref
@@ -79,6 +80,38 @@ def test_a_job_ends_soon_while_the_loop_is_never_idle(spin: float) -> None:
         return took
 
     assert sorted(uvloop.run(main()))[-5] < 0.25
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["a thread has something to do", "none has"])
+def test_a_busy_loop_sleeps_now_and_then_only_while_a_thread_has_something_to_do(waits: bool) -> None:
+    """STACK 3's trap by its cure, which any machine shows: how long a thread starves without it depends on the machine and its load."""
+    many = 20
+
+    def slept() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+
+    async def main() -> int:
+        loop, done, ended = asyncio.get_running_loop(), threading.Event(), asyncio.Event()
+        running = asyncio.ensure_future(in_thread(done.wait)) if waits else None
+        await asyncio.sleep(0)
+        before, deadline = slept(), time.monotonic() + (10 if waits else 0.2)
+
+        def callback() -> None:
+            if slept() - before >= many or time.monotonic() > deadline:
+                ended.set()
+            else:
+                loop.call_soon(callback)
+
+        loop.call_soon(callback)
+        await ended.wait()
+        counted = slept() - before
+        done.set()
+        if running is not None:
+            await running
+        return counted
+
+    counted = uvloop.run(main())
+    assert (counted >= many) == waits
 
 
 def test_a_loop_that_has_ended_is_forgotten() -> None:

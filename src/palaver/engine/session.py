@@ -466,7 +466,8 @@ class Session:
         try:
             while not self.deleted:
                 rings = bell.rings  # before looking, so that no ring is missed
-                lines = await self.around.log.read(self.key, after, up_to=self.safe.seq)
+                up_to = self.safe.seq
+                lines = await self.around.log.read(self.key, after, up_to=up_to) if after < up_to else []
                 first, after = after + 1, after + len(lines)
                 caught_up, head = (head, None) if head is not None and after >= head else (None, head)
                 pieces = self._tail.beyond(seen, self._begun) if seen is not None and after == self.safe.seq else []

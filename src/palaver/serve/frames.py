@@ -10,6 +10,9 @@ import msgspec
 from palaver.serve.times import timestamp
 from palaver.wire.codec import VERSION
 
+PUSH = "palaver.push"
+"""Under `extensions` of a scope: writes a piece of the answer at once if it can."""
+
 Control = Literal["hello", "caught_up", "gap", "deleted"]
 
 

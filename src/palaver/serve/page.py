@@ -25,6 +25,7 @@ PAGE = b"""\
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Palaver</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/page.css">
 </head>
 <body>

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palaver.errors import Invalid, Refused
-from palaver.serve.frames import as_sse, control
+from palaver.serve.frames import PUSH, as_sse, control
 from palaver.serve.guard import SAFE_HEADERS, Receive, Scope, Send, values
 from palaver.serve.routes import Call, Outcome, Reply
 from palaver.serve.seam import AllBatch, Batch
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LAST_WORD_SECONDS = 0.5
 _MOST_EVENTS = 10_000
+Push = Callable[[bytes], bool]
+"""Writes a piece at once if it can, and says whether it did."""
 _RETRY = b"retry: 1000\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -58,7 +60,7 @@ async def events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Ou
     first = await anext(batches)
     render = partial(_session_frames, app, call.session_id)
     opening = _RETRY + as_sse("hello", control("hello", call.session_id, hello, app.clock())) + render(first)
-    return _Stream(app, call.identity.token_id, query.ticket, opening, batches, render)
+    return _Stream(app, call.identity.token_id, query.ticket, opening, batches, render, _pushes(scope))
 
 
 async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
@@ -66,7 +68,7 @@ async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive) -
     query = call.args(r.AllEventsQuery)
     cursor = _last_event_id(scope) or query.after
     batches = app.hub.follow_all(None if cursor is None else _number(cursor))
-    return _Stream(app, call.identity.token_id, query.ticket, _RETRY, batches, partial(_all_frames, app))
+    return _Stream(app, call.identity.token_id, query.ticket, _RETRY, batches, partial(_all_frames, app), _pushes(scope))
 
 
 def _session_frames(app: Palaver, session_id: str, batch: Batch) -> bytes:
@@ -100,10 +102,11 @@ class _Stream:
     opening: bytes
     batches: AsyncGenerator[Any, None]
     render: Callable[[Any], bytes]
+    push: Push
 
     async def __call__(self, receive: Receive, send: Send) -> None:
         doors = self.app.doors
-        connection = _Connection(receive, send, self.app.keep_alive_s)
+        connection = _Connection(receive, send, self.push, self.app.keep_alive_s)
         async with aclosing(self.batches):
             with doors.tickets.streaming(self.ticket), doors.leases.hold(self.token_id, self._expires, connection.end):
                 await connection.run(self.opening, self.batches, self.render)
@@ -123,10 +126,11 @@ class _Over(Exception):
 class _Connection:
     """One reader's connection: what pours is a task of its own, so that each event wakes few frames."""
 
-    __slots__ = ("_ended", "_keep_alive_s", "_pouring", "_quiet", "_receive", "_send")
+    __slots__ = ("_ended", "_keep_alive_s", "_pouring", "_push", "_quiet", "_receive", "_send")
 
-    def __init__(self, receive: Receive, send: Send, keep_alive_s: float) -> None:
+    def __init__(self, receive: Receive, send: Send, push: Push, keep_alive_s: float) -> None:
         self._receive = receive
+        self._push = push
         self._send = send
         self._keep_alive_s = keep_alive_s
         self._pouring: asyncio.Task[None] | None = None
@@ -164,7 +168,9 @@ class _Connection:
             if not self._ended:
                 async for batch in batches:
                     self._quiet = False
-                    await self._send({"type": "http.response.body", "body": render(batch), "more_body": True})
+                    body = render(batch)
+                    if not self._push(body):
+                        await self._send({"type": "http.response.body", "body": body, "more_body": True})
         except asyncio.CancelledError:
             if not self._ended:
                 raise
@@ -183,6 +189,12 @@ class _Connection:
             else:
                 if message["type"] == "http.disconnect":
                     raise _Left
+
+
+def _pushes(scope: Scope) -> Push:
+    """What our own server offers besides `send`; another one offers nothing."""
+    offered: Push = (scope.get("extensions") or {}).get(PUSH, lambda body: False)
+    return offered
 
 
 def _last_event_id(scope: Scope) -> str | None:
