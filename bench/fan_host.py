@@ -1,7 +1,7 @@
 """A daemon in one process that publishes events of one session when it is told to. `python fan_host.py FOLDER`
 
-Prints its port, the token and the session. Then a line of stdin `EVENTS TOGETHER` publishes so many, `TOGETHER` with each wake-up of the
-readers, and prints `done`; `count` prints how many were published before.
+Prints its port, the token and the session to read. Then a line of stdin `EVENTS TOGETHER` publishes so many there, `TOGETHER` with each
+wake-up of the readers, and prints how many it has published there by then; `EVENTS TOGETHER alone` does so where nobody reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from palaver.daemon import build
+from palaver.daemon import Daemon, build
 from palaver.engine.actor import EVERYONE, Actor
 from palaver.engine.session import Session
 from palaver.life import spare_the_collector
@@ -37,15 +37,20 @@ async def publish(session: Session, events: int, together: int) -> None:
         await asyncio.sleep(0)  # the readers' turn
 
 
+async def new_session(daemon: Daemon, folder: Path) -> Session:
+    created = await daemon.hub.create(NewSession(str(folder)), Actor("user", EVERYONE))
+    session = await daemon.sessions.get(created["id"])
+    session.followers += 1  # it stays in memory
+    return session
+
+
 async def main(folder: Path) -> None:
     (folder / "config.toml").touch()
     data = DataFolder(folder / "data")
     data.prepare()
     daemon = build(load(str(folder / "config.toml"), {}), data, env={"PALAVER_DISCOVER": "0"})
     daemon.sessions.start()
-    created = await daemon.hub.create(NewSession(str(folder)), Actor("user", EVERYONE))
-    session = await daemon.sessions.get(created["id"])
-    session.followers += 1  # it stays in memory
+    session, alone = [await new_session(daemon, folder) for _ in range(2)]
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as sock:
         port = sock.getsockname()[1]
@@ -54,12 +59,9 @@ async def main(folder: Path) -> None:
         print(port, (data.root / "token").read_text().strip(), session.id, flush=True)
         published = 0
         while line := (await loop.run_in_executor(None, sys.stdin.readline)).split():
-            if line == ["count"]:
-                print(published, flush=True)
-            else:
-                await publish(session, int(line[0]), int(line[1]))
-                published += int(line[0])
-                print("done", flush=True)
+            await publish(alone if line[2:] else session, int(line[0]), int(line[1]))
+            published += 0 if line[2:] else int(line[0])
+            print(published, flush=True)
         stop.set()
         await serving
     await daemon.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 
 from measure import Row, at_least, cpu_seconds, in_turn, row
 from processes import FLOORS, HERE, Process, folder
@@ -29,24 +28,18 @@ class _Host:
     events: int
     """As many as are published at a time."""
 
-    def publish(self, together: int) -> float:
-        """CPU seconds, until the last one is safe."""
-        before = cpu_seconds(self.process.pid)
-        assert self.process.ask(f"{self.events} {together}") == "done"
-        return cpu_seconds(self.process.pid) - before
-
     def deliver(self, together: int, readers: Process) -> float:
-        """CPU seconds, until every reader has the last one."""
+        """CPU seconds until every reader has the last one, beyond those of publishing as many where nobody reads."""
         before = cpu_seconds(self.process.pid)
-        assert self.process.ask(f"{self.events} {together}") == "done"
-        published = self.process.ask("count")
+        self.process.ask(f"{self.events} {together} alone")
+        between = cpu_seconds(self.process.pid)
+        published = self.process.ask(f"{self.events} {together}")
         assert readers.ask(published) == published
-        return cpu_seconds(self.process.pid) - before
+        return (cpu_seconds(self.process.pid) - between) - (between - before)
 
 
 def _fan_out(scale: Scale, host: _Host, readers: int) -> Iterator[Row]:
     port, token, session_id = host.process.hear().split()
-    one_alone, joined_alone = map(median, in_turn(scale.rounds, lambda: host.publish(1), lambda: host.publish(JOINED)))
     deliveries = host.events * readers
     with (
         Process.python(HERE / "readers.py", port, token, session_id, "tail=1&after=0", readers, NOTICE) as watching,
@@ -56,8 +49,8 @@ def _fan_out(scale: Scale, host: _Host, readers: int) -> Iterator[Row]:
         assert bare.hear() == "ready"
         one, joined, floors = in_turn(
             scale.rounds,
-            lambda: (host.deliver(1, watching) - one_alone) / deliveries,
-            lambda: (host.deliver(JOINED, watching) - joined_alone) / deliveries,
+            lambda: host.deliver(1, watching) / deliveries,
+            lambda: host.deliver(JOINED, watching) / deliveries,
             lambda: float(bare.ask(str(host.events))) / deliveries,
         )
     note = "deliveries a CPU second, each a write of its own, beyond what publishing costs; the floor writes ready bytes to as many sockets"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from palaver.client import ChatSession, StreamingText, connect
+from palaver.client.line import Done, Follower, Work
+from palaver.client.session import Seam
+from palaver.client.types import Unsubscribe
 from palaver.errors import Failed
 from stand_in import Asked, Reply, StandIn
 
-pytestmark = pytest.mark.anyio
 SECONDS = 10.0
 EVENTS = ("GET", "/v1/sessions/s1/events")
 RETRY = b"retry: 1\n\n"
@@ -66,6 +69,7 @@ class Streams:
         self._hold.set()
 
 
+@pytest.mark.anyio
 async def test_a_stream_that_breaks_before_the_beginning_is_known_tells_it_once() -> None:
     """P-06"""
     streams = Streams(
@@ -82,6 +86,7 @@ async def test_a_stream_that_breaks_before_the_beginning_is_known_tells_it_once(
         assert streams.asked[:2] == ["0", "1"]
 
 
+@pytest.mark.anyio
 async def test_provisional_text_is_cut_back_and_nothing_of_the_log_comes_twice() -> None:
     """DESIGN.md 3, the tail; promise 1"""
     started = envelope("model_output_started", 3, message_id="m9", step_id="x")
@@ -99,6 +104,7 @@ async def test_provisional_text_is_cut_back_and_nothing_of_the_log_comes_twice()
         assert [event["type"] for event in told] == ["session_restored"] and streams.asked[:2] == ["0", "4"]
 
 
+@pytest.mark.anyio
 async def test_another_log_behind_the_same_address_begins_anew() -> None:
     """API.md, Streams: a client whose epoch differs starts over."""
     streams = Streams(
@@ -115,6 +121,7 @@ async def test_another_log_behind_the_same_address_begins_anew() -> None:
         assert chat.messages == () and streams.asked[:3] == ["0", "2", "0"]
 
 
+@pytest.mark.anyio
 async def test_a_cursor_that_the_log_no_longer_has_begins_anew() -> None:
     answers = [
         Reply(stream=[RETRY, hello(), said(1, "Old"), turn(2, "m1"), CAUGHT_UP]),
@@ -128,6 +135,7 @@ async def test_a_cursor_that_the_log_no_longer_has_begins_anew() -> None:
         assert [event["executionId"] for event in told] == ["t1", None]
 
 
+@pytest.mark.anyio
 async def test_an_event_that_cannot_be_understood_is_a_bug_that_rises() -> None:
     streams = Streams([RETRY, hello(), envelope("turn_started", 1)])
     with pytest.raises(KeyError):
@@ -136,6 +144,7 @@ async def test_an_event_that_cannot_be_understood_is_a_bug_that_rises() -> None:
             await client.wait(lambda: False, SECONDS)
 
 
+@pytest.mark.anyio
 async def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_id() -> None:
     """Promise 5 from the client's side, P-06: one message, however often it has to be posted."""
     accepted = {"message_id": "m1", "turn_id": "t1", "delivered": "started"}
@@ -157,9 +166,57 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_id()
         assert {body["delivery"] for body in bodies} == {"steer"}
 
 
+@pytest.mark.anyio
 async def test_an_answer_that_cannot_be_understood_leaves_nobody_waiting() -> None:
     with pytest.raises(TypeError):
         async with StandIn({("POST", "/v1/sessions/s1/messages"): Reply(202, [])}) as daemon, connect(daemon.url, "id.secret") as client:
             with pytest.raises(Failed) as caught:
                 await client.send("one", session_id="s1").result
             assert caught.value.code == "bug"
+
+
+@pytest.mark.anyio
+async def test_a_daemon_that_says_no_is_not_asked_again() -> None:
+    """507 is an answer: whoever sent the text hears of it at once."""
+    answers = {("POST", "/v1/sessions/s1/messages"): Reply(507, {"code": "disk", "detail": "The disk is full."})}
+    async with StandIn(answers) as daemon, connect(daemon.url, "id.secret") as client:
+        with pytest.raises(Failed) as caught:
+            await client.send("one", session_id="s1").result
+        assert caught.value.code == "disk"
+        assert daemon.paths() == ["POST /v1/sessions/s1/messages"]
+
+
+class HandDriven:
+    """A wire whose followers are fed by hand."""
+
+    def __init__(self) -> None:
+        self.followers: list[Follower] = []
+
+    def hand_over(self, key: str | None, work: Work, done: Done) -> None:
+        raise AssertionError("nothing is sent here")
+
+    def follow(self, session_id: str, follower: Follower) -> Unsubscribe:
+        self.followers.append(follower)
+        return lambda: None
+
+    def later(self, delay_s: float, call: Callable[[], object]) -> None:
+        call()
+
+
+def test_what_was_on_its_way_when_the_last_reader_left_is_not_taken_by_the_next_one() -> None:
+    wire, told = HandDriven(), list[Any]()
+    session = Seam(wire).session("s1")
+    session.on_event(told.append)
+    turn_1 = json.loads(turn(1).split(b"data: ")[1])
+    caught_up = json.loads(CAUGHT_UP.split(b"data: ")[1])
+    session.subscribe()
+    session.unsubscribe()
+    session.subscribe()
+    before, now = wire.followers
+    before.take(turn_1)
+    before.take(caught_up)
+    before.begin()
+    before.fail(Failed("unreachable", "gone"))
+    assert told == []
+    now.take(caught_up)
+    assert [(event["type"], event["executionId"]) for event in told] == [("session_restored", None)]

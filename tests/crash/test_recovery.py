@@ -133,6 +133,26 @@ def test_a_session_that_no_marker_names_is_recovered_when_it_is_opened(tmp_path:
     assert message.interrupted and message.parts[0].text
 
 
+def test_a_log_that_makes_no_sense_costs_its_session_and_no_other(tmp_path: Path) -> None:
+    sound = crashed_day(tmp_path, "auto", "write 3 words then wait 600 seconds", "model_output_delta")
+    for name, line in (
+        ("sess_a", b"no envelope\n"),
+        ("sess_b", b'{"v":1,"seq":1,"ts":"","session_id":"sess_b","type":"turn_started","data":{}}\n'),
+    ):
+        folder = tmp_path / "data" / "sessions" / name
+        folder.mkdir(mode=0o700)
+        (folder / "events.ndjson").write_bytes(line + line)
+        (tmp_path / "data" / "open" / name).touch()
+
+    async def next_day() -> None:
+        async with engine(tmp_path) as one, asyncio.timeout(8):
+            await one.daemon.sessions.recovered()
+            await one.until(sound, lambda state: state.turn is None)
+
+    asyncio.run(next_day())
+    Told(tmp_path / "data" / "sessions" / sound).check()
+
+
 def test_an_end_that_comes_before_the_start_was_done_leaves_the_rest_to_the_next_start(tmp_path: Path) -> None:
     """Or the processes of an open call would be left with a log that calls it ended."""
     session_id = crashed_day(tmp_path, "auto", "run the command `printf begun; sleep 600`", "tool_output_delta")

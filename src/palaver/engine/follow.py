@@ -32,8 +32,9 @@ class Bell:
         self._waiting.add(future)
         try:
             await future
-        finally:
+        except BaseException:  # whoever waited went away before it rang
             self._waiting.discard(future)
+            raise
 
 
 @dataclass

@@ -470,7 +470,7 @@ class Session:
                 lines = await self.around.log.read(self.key, after, up_to=up_to) if after < up_to else []
                 first, after = after + 1, after + len(lines)
                 caught_up, head = (head, None) if head is not None and after >= head else (None, head)
-                pieces = self._tail.beyond(seen, self._begun) if seen is not None and after == self.safe.seq else []
+                pieces = self._tail.beyond(seen, self._begun) if seen is not None and self._tail and after == self.safe.seq else []
                 if lines or pieces or caught_up is not None:
                     yield self._shared(first, lines, pieces, caught_up)
                 else:
@@ -489,7 +489,7 @@ class Session:
         """The batch that the last reader at the same place got, if it is the same."""
         if caught_up is not None:
             return Batch(first, lines, self._frames(pieces), caught_up)
-        place = (first, len(lines), *((piece.key, piece.offset, len(piece.text)) for piece in pieces))
+        place = (first, len(lines), *[(piece.key, piece.offset, len(piece.text)) for piece in pieces])
         if self._batch is None or self._batch[0] != place:
             self._batch = (place, Batch(first, lines, self._frames(pieces)))
         return self._batch[1]

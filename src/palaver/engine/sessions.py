@@ -120,13 +120,16 @@ class Sessions:
         await session.checkpoint()
 
     async def _recover_all(self) -> None:
-        opened = await asyncio.gather(*map(self._open_again, sorted(self._unrecovered)))
-        found = [session for session in opened if session is not None]
+        opened = await asyncio.gather(*map(self._open_again, sorted(self._unrecovered)), return_exceptions=True)
+        for bug in (one for one in opened if isinstance(one, BaseException)):
+            self.calls.complain(f"A session could not be opened: {bug!r}")
+        found = [session for session in opened if isinstance(session, Session)]
         await self._end_left_processes(found)
         self.reached("recovery.begun")
-        for failed in await asyncio.gather(*map(self._recover, found), return_exceptions=True):
+        for session, failed in zip(found, await asyncio.gather(*map(self._recover, found), return_exceptions=True), strict=True):
             if failed is not None:  # one session's log that makes no sense costs that session, not the others
-                self.calls.complain(f"A session could not be recovered; it can only be read: {failed!r}")
+                session.read_only = f"It could not be recovered: {failed!r}"
+                self.calls.complain(f"The session {session.id} could not be recovered; it can only be read: {failed!r}")
         for ready in self._unrecovered.values():
             ready.set()
         self._unrecovered = {}

@@ -44,7 +44,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
-        self.scope["extensions"] = {PUSH: self.push}
+        self.scope["extensions"] = {PUSH: self.push}  # type: ignore[dict-item]  # an extension may be anything
         super().on_headers_complete()
 
     def push(self, body: bytes) -> bool:
