@@ -73,7 +73,7 @@ def build(
     blobs = Blobs(folder, disk)
     models = _models(settings, env, demo_pace_s)
     jobs = BackgroundJobs(clock.now)
-    workspaces = Workspaces(log, clock)
+    workspaces = Workspaces(log, folder, clock)
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
     calls = Calls(
         ToolRegistry(builtin(jobs), load_own),

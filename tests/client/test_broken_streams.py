@@ -178,7 +178,7 @@ async def test_an_answer_that_cannot_be_understood_leaves_nobody_waiting() -> No
 @pytest.mark.anyio
 async def test_a_daemon_that_says_no_is_not_asked_again() -> None:
     """507 is an answer: whoever sent the text hears of it at once."""
-    answers = {("POST", "/v1/sessions/s1/messages"): Reply(507, {"code": "disk", "detail": "The disk is full."})}
+    answers: dict[tuple[str, str], Any] = {("POST", "/v1/sessions/s1/messages"): Reply(507, {"code": "disk", "detail": "It is full."})}
     async with StandIn(answers) as daemon, connect(daemon.url, "id.secret") as client:
         with pytest.raises(Failed) as caught:
             await client.send("one", session_id="s1").result

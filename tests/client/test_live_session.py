@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -515,3 +515,26 @@ async def test_a_block_that_raises_is_not_drowned_by_a_refusal(tmp_path: Path) -
             async with joins(here) as client:
                 client.send("Hello", session_id="sess_" + "0" * 26)
                 raise ZeroDivisionError
+
+
+async def test_events_without_a_session_are_those_of_all_that_are_read(tmp_path: Path) -> None:
+    """S0-05, P-08: each names its session."""
+    async with clients(tmp_path) as [client]:
+        first, second = await started(client, tmp_path), await started(client, tmp_path)
+        events = client.events()
+        ended = asyncio.ensure_future(_ends(events, 2))
+        await asyncio.sleep(0)
+        for chat in (first, second):
+            chat.submit("write 2 words")
+        assert await asyncio.wait_for(ended, SECONDS) == {session_of(first), session_of(second)}
+
+
+async def _ends(events: AsyncGenerator[Any, None], count: int) -> set[str]:
+    found: set[str] = set()
+    async with aclosing(events):
+        async for event in events:
+            if event["type"] == "execution_end":
+                found.add(event["sessionId"])
+            if len(found) == count:
+                break
+    return found

@@ -119,7 +119,11 @@ NOTHING: Json = {"told": 0, "sent": [], "answered": [], "interrupted": [], "prom
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_primitive_plays_its_script(path: Path) -> None:
-    """S0-01 … S0-52, S0-59, S0-60, CLIENTS.md 4, T-01 for the primitives, and P-01, P-04, P-05 as faults that are not there."""
+    """Each script names what it shows: P-01, P-04, P-05, P-06, S0-06, S0-07, S0-08, S0-09, S0-10, S0-11, S0-12, S0-13, S0-15, S0-16,
+    S0-17, S0-19, S0-20, S0-22, S0-23, S0-24, S0-25, S0-26, S0-27, S0-28, S0-29, S0-30, S0-31, S0-32, S0-33, S0-34, S0-35, S0-36,
+    S0-37, S0-38, S0-39, S0-40, S0-41, S0-42, S0-43, S0-44, S0-45, S0-46, S0-47, S0-48, S0-49, S0-50, S0-51, S0-52, S0-59, S0-60,
+    S0-65, T-07, T-11.
+    """
     script = json.loads(path.read_text())
     play = Play(script)
     for number, step in enumerate(script["steps"]):

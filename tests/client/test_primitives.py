@@ -486,7 +486,7 @@ def test_the_double_wraps_what_a_spy_wants_to_see() -> None:
 
 
 def test_every_name_of_the_package_is_there_and_connect_is_the_function() -> None:
-    """S0-61"""
+    """S0-61, S0-63: what TypeScript exports from its root, Python does from `palaver.client`."""
     from palaver.client.connect import Connection
 
     assert all(getattr(client_package, name) is not None for name in client_package.__all__)

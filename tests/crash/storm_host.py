@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -252,11 +251,3 @@ class Follower:
             show(self.shown, decode_event(data))
         elif data:
             show_tail(self.shown, decode_event(data))
-
-
-async def until(true_of: Callable[[], bool], within: float = PATIENCE) -> None:
-    """Waits for what no news tells of, such as a file."""
-    deadline = time.monotonic() + within
-    while not true_of():
-        assert time.monotonic() < deadline, "it did not come to be in time"
-        await asyncio.sleep(0.005)

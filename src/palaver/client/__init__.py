@@ -13,10 +13,11 @@ import palaver.client.connect  # noqa: F401 (before the function of that name: a
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from palaver.client.async_client import AsyncClient
     from palaver.client.chat_session import ChatSession
     from palaver.client.confirmations import ToolConfirmations
     from palaver.client.message_log import MessageLog
-    from palaver.client.session import AsyncClient, Handle, Session
+    from palaver.client.session import Handle, Session
     from palaver.client.steering import MessageSteering
     from palaver.client.streaming_text import StreamingText
     from palaver.client.sync import SyncClient
@@ -114,7 +115,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "session",
+    "AsyncClient": "async_client",
     "ChatSession": "chat_session",
     "Handle": "session",
     "MessageLog": "message_log",
@@ -138,7 +139,7 @@ def connect(url: str | None = None, token: str | None = None, data: str | None =
 
     Leaving it waits, at most 5 s, for all that was handed over, then raises the first refusal that nobody has heard of.
     """
-    from palaver.client.session import connected
+    from palaver.client.async_client import connected
 
     return connected(url, token, data)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
@@ -46,7 +47,7 @@ def call_safely(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs
         _log.exception("A listener raised; the others were called")
 
 
-class Store(Generic[S]):
+class Store(ABC, Generic[S]):
     """`state` is a snapshot: a new object after each change, and equal to what listeners are told of."""
 
     _snapshot: S
@@ -70,8 +71,9 @@ class Store(Generic[S]):
             end()
         self._listeners.clear()
 
+    @abstractmethod
     def _take_snapshot(self) -> S:
-        raise NotImplementedError
+        """The state as it is now."""
 
     def _changed(self) -> None:
         self._snapshot = self._take_snapshot()

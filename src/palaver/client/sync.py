@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from palaver.client.address import open_connection
+from palaver.client.async_client import LEAVING_S, answer, approval, not_sent
 from palaver.client.connect import Connection
 from palaver.client.line import Done, Follower, Line, Work, closed
-from palaver.client.session import LEAVING_S, Seam, answer, approval, not_sent
+from palaver.client.session import Seam
 from palaver.client.types import Json, StreamEvent, Unsubscribe
 
 T = TypeVar("T")

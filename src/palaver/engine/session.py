@@ -495,6 +495,8 @@ class Session:
         return self._batch[1]
 
     def _frames(self, pieces: list[Piece]) -> list[bytes]:
+        if not pieces:
+            return []
         ts = self.around.clock.now()
         return [encode_frame(self.id, piece.turn_id, ts, _delta(piece)) for piece in pieces]
 

@@ -11,6 +11,7 @@ import msgspec
 from palaver.engine.clock import Clock
 from palaver.errors import Refused
 from palaver.log import Log
+from palaver.log.folders import DataFolder
 from palaver.wire import events as e
 from palaver.wire.codec import decode_event, encode_event
 from palaver.wire.ids import AskId, SessionId, new_id
@@ -23,14 +24,15 @@ NONE = SessionId("")
 class Workspace:
     """One folder's rules. Few events, so they are folded whole when it is first needed."""
 
-    def __init__(self, path: str, log: Log, clock: Clock) -> None:
-        self.path = path
+    def __init__(self, name: str, log: Log, clock: Clock) -> None:
+        self.path = ""
+        """Given by its first event, which says that the folder is used, or by whoever asks for the folder."""
         self.rules: tuple[Rule, ...] = ()
         self.used = False
-        self._key = f"workspaces/{sha256(path.encode(errors='surrogateescape')).hexdigest()[:32]}"
+        self._key = f"workspaces/{name}"
         self._log, self._clock = log, clock
         self._head = 0
-        self._there = False
+        self._open = False
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
@@ -38,10 +40,10 @@ class Workspace:
             await self._log.open(self._key)
         except Refused:
             return  # nobody has ruled anything here yet
-        self._there = True
         while lines := await self._log.read(self._key, self._head):
             for line in lines:
                 self._note(decode_event(line))
+        await self._log.close(self._key)  # most are only read, and there may be more of them than files may be open
 
     async def use(self, by: str) -> None:
         """Somebody who may approve works here."""
@@ -49,6 +51,7 @@ class Workspace:
             await self._write(e.WorkspaceUsed(path=self.path, by=by))
 
     async def add_rule(self, rule: Rule, by: str, approval_id: AskId | None = None) -> Rule:
+        await self.use(by)
         kept = msgspec.structs.replace(rule, id=new_id("rule"))
         await self._write(e.RuleAdded(rule=_fields(kept), by=by, approval_id=approval_id))
         return kept
@@ -62,9 +65,9 @@ class Workspace:
 
     async def _write_now(self, event: e.AnyEvent) -> None:
         async with self._writing:
-            if not self._there:
+            if not self._open:
                 await self._log.open(self._key, create=True)
-                self._there = True
+                self._open = True
             recorded = e.Recorded(self._head + 1, self._clock.now(), NONE, None, event)
             await self._log.append(self._key, self._head, [encode_event(recorded)])
             self._note(recorded)
@@ -76,8 +79,8 @@ class Workspace:
                 self.rules = (*self.rules, msgspec.convert(rule, Rule))
             case e.RuleRemoved(rule_id=rule_id):
                 self.rules = tuple(rule for rule in self.rules if rule.id != rule_id)
-            case e.WorkspaceUsed():
-                self.used = True
+            case e.WorkspaceUsed(path=path):
+                self.path, self.used = path, True
 
 
 def _fields(rule: Rule) -> dict[str, Any]:
@@ -86,20 +89,28 @@ def _fields(rule: Rule) -> dict[str, Any]:
 
 
 class Workspaces:
-    def __init__(self, log: Log, clock: Clock) -> None:
-        self._log, self._clock = log, clock
+    def __init__(self, log: Log, folder: DataFolder, clock: Clock) -> None:
+        self._log, self._folder, self._clock = log, folder, clock
         self._known: dict[str, asyncio.Task[Workspace]] = {}
 
     async def get(self, path: str) -> Workspace:
-        task = self._known.get(path)
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._known[path] = asyncio.ensure_future(self._load(path))
-        return await asyncio.shield(task)
-
-    async def _load(self, path: str) -> Workspace:
-        workspace = Workspace(path, self._log, self._clock)
-        await workspace.load()
+        workspace = await self._named(sha256(path.encode(errors="surrogateescape")).hexdigest()[:32])
+        workspace.path = path
         return workspace
 
     async def all(self) -> list[Workspace]:
-        return [await self.get(path) for path in list(self._known)]
+        """Every folder that has been used, in this run or before."""
+        names = await asyncio.to_thread(self._folder.workspace_names)
+        found = [await self._named(name) for name in names]
+        return [workspace for workspace in found if workspace.path]
+
+    async def _named(self, name: str) -> Workspace:
+        task = self._known.get(name)
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            task = self._known[name] = asyncio.ensure_future(self._load(name))
+        return await asyncio.shield(task)
+
+    async def _load(self, name: str) -> Workspace:
+        workspace = Workspace(name, self._log, self._clock)
+        await workspace.load()
+        return workspace

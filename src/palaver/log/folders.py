@@ -22,6 +22,7 @@ from palaver.log.threads import in_thread
 
 _TRASH = ".trash-"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_WORKSPACE = re.compile(r"[0-9a-f]{32}")
 
 
 def check_private(path: Path, *, uid: int | None = None) -> None:
@@ -75,6 +76,7 @@ class DataFolder:
     def __init__(self, root: Path, disk: Disk | None = None, *, reached: Callable[[str], None] = nothing) -> None:
         self.root = root
         self.sessions = root / "sessions"
+        self._workspaces = root / "workspaces"
         self._open = root / "open"
         self._disk = disk or Disk()
         self._reached = reached
@@ -85,7 +87,7 @@ class DataFolder:
         """Make the folders that are missing. Raises `Refused("unsafe_folder")` for what others could have put here, and `DiskFailed`."""
         check_private(self.root, uid=uid)
         try:
-            for folder in (self.root, self.sessions, self.root / "workspaces", self._open):
+            for folder in (self.root, self.sessions, self._workspaces, self._open):
                 make_folders(self._disk, folder)
             for entry in self.root.iterdir():
                 check_private(entry, uid=uid)
@@ -159,6 +161,10 @@ class DataFolder:
         """Every session that is there. Costs a look at each, so nothing that a start waits for may use it."""
         with os.scandir(self.sessions) as entries:
             yield from (entry.name for entry in entries if _SESSION_ID.fullmatch(entry.name))
+
+    def workspace_names(self) -> list[str]:
+        """The names of the logs of every folder that was used. Costs a look at the folder, so no start may use it."""
+        return sorted(entry.name for entry in self._workspaces.iterdir() if _WORKSPACE.fullmatch(entry.name))
 
     async def write_session_json(self, session_id: str, data: bytes, *, durable: bool = True) -> None:
         """Replace `session.json`, and make the session's folder if need be. Without `durable` it is a cache that a power cut may empty."""

@@ -468,9 +468,17 @@ class ExplainRule(Struct, frozen=True):
     workspace: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
+class Uncovered(Struct, frozen=True):
+    """A part of the call that no rule allows, and why none does."""
+
+    text: str
+    why: str
+
+
 class Explained(Struct, frozen=True):
-    decision: str
+    decision: Literal["allow", "ask", "deny"]
     by: str
+    uncovered: list[Uncovered] | None = None
 
 
 # --- reading ------------------------------------------------------------------------------------------------------------------
