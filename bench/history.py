@@ -48,7 +48,7 @@ def _first_page(daemon: Daemon, session_id: str) -> float:
 
 
 def _make_sessions(daemon: Daemon, *sizes: int) -> list[str]:
-    """One turn is lived, the others are copies of it under ids of their own; then each session is opened once, which leaves its checkpoint."""
+    """One turn is lived, the others are copies of it under other ids; then each is opened once, which leaves its checkpoint."""
     with daemon:
         http = daemon.http()
         sessions = [daemon.session(http, agent="demo") for _ in sizes]

@@ -81,9 +81,7 @@ class Row:
         }
 
 
-def row(
-    name: str, unit: str, values: Sequence[float], floors: Sequence[float] = (), *, goal: Goal | None = None, note: str = ""
-) -> Row:
+def row(name: str, unit: str, values: Sequence[float], floors: Sequence[float] = (), *, goal: Goal | None = None, note: str = "") -> Row:
     """The medians of what the rounds gave."""
     middle = median(values)
     spread = (max(values) - min(values)) / 2 / middle if middle else 0.0

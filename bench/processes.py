@@ -52,8 +52,9 @@ class Process:
     """A program with pipes; says and hears lines."""
 
     def __init__(self, *command: str | Path) -> None:
+        self._command = [str(word) for word in command]
         self._started = subprocess.Popen(
-            [str(word) for word in command],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,  # so that waiting for the pipe means waiting for the line
@@ -75,10 +76,10 @@ class Process:
 
     def hear(self) -> str:
         if not select.select([self.stdout], [], [], DEADLINE_S)[0]:
-            raise SystemExit(f"{self._started.args} said nothing for {DEADLINE_S:g} s")
+            raise SystemExit(f"{self._command} said nothing for {DEADLINE_S:g} s")
         line = self.stdout.readline()
         if not line:
-            raise SystemExit(f"{self._started.args} ended with {self._started.wait()} where a line was due")
+            raise SystemExit(f"{self._command} ended with {self._started.wait()} where a line was due")
         return line.decode().strip()
 
     def ask(self, line: str) -> str:
@@ -183,9 +184,7 @@ class Daemon:
         self.workspace = home / "work"
         self.workspace.mkdir(parents=True, exist_ok=True)
         self.config = home / "config.toml"
-        models = [
-            f'[models."{name}"]\nbase_url = "http://127.0.0.1:{model_port}/{name}/v1"\nmodel = "bench"\n' for name in scenarios
-        ]
+        models = [f'[models."{name}"]\nbase_url = "http://127.0.0.1:{model_port}/{name}/v1"\nmodel = "bench"\n' for name in scenarios]
         self.config.write_text("".join(models))
         self.port = 0
 

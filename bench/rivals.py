@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from measure import Row, at_most, cpu_seconds, in_turn, memory_mib, percentile, row, under
 from processes import FLOORS, HERE, TURN_ENDED, Daemon, Http, Process, Stream, folder, message
@@ -19,16 +20,17 @@ SHORT = "burst-5"
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    burst, fan = f"burst-{scale.deltas}", f"burst-{scale.fan_deltas}"
+    burst, each, fan = f"burst-{scale.deltas}", f"each-{scale.deltas}", f"burst-{scale.fan_deltas}"
     with Process.python(HERE / "model.py") as model, folder() as home:
         port = int(model.hear())
-        daemon = Daemon(home, model_port=port, scenarios=(SHORT, burst, fan))
+        daemon = Daemon(home, model_port=port, scenarios=(SHORT, burst, each, fan))
         yield from _start(scale, daemon, port)
         with daemon:
             yield from _memory(scale, daemon, burst)
         with daemon:
             yield from _turns(scale, daemon, port, SHORT)
-            yield from _deltas(scale, daemon, port, burst)
+            yield from _deltas(scale, daemon, port, each, "a write each")
+            yield from _deltas(scale, daemon, port, burst, "in full reads")
         with daemon:
             yield _fan_out(scale, daemon, fan)
         with daemon:
@@ -120,20 +122,18 @@ def _turns(scale: Scale, daemon: Daemon, port: int, scenario: str) -> Iterator[R
     yield row("short turn, CPU", "ms", cpu, bare_cpu, goal=at_most(15), note=note)
 
 
-def _deltas(scale: Scale, daemon: Daemon, port: int, scenario: str) -> Iterator[Row]:
+def _deltas(scale: Scale, daemon: Daemon, port: int, scenario: str, how: str) -> Iterator[Row]:
     chat, child = Chat(daemon, scenario), Child(port)
     (wall, bare_wall), (cpu, bare_cpu) = _both(scale, daemon, chat, child, scenario, 1)
     check_text(chat.turn(), scale.deltas)
     child.process.end()
     chat.close()
-    note = "joined: the reader gets all text in fewer pieces"
-    yield row(f"{scale.deltas} deltas to one tail reader, wall", "ms", wall, bare_wall, goal=at_most(4), note=note)
-    yield row(f"{scale.deltas} deltas to one tail reader, CPU", "ms", cpu, bare_cpu, goal=at_most(150), note=note)
+    note = "the model sends a chunk for each; joined here: the reader gets all text in fewer pieces"
+    yield row(f"{scale.deltas} deltas, {how}, to one tail reader, wall", "ms", wall, bare_wall, goal=at_most(4), note=note)
+    yield row(f"{scale.deltas} deltas, {how}, to one tail reader, CPU", "ms", cpu, bare_cpu, goal=at_most(150), note=note)
 
 
-def _both(
-    scale: Scale, daemon: Daemon, chat: Chat, child: Child, scenario: str, turns: int
-) -> tuple[list[list[float]], list[list[float]]]:
+def _both(scale: Scale, daemon: Daemon, chat: Chat, child: Child, scenario: str, turns: int) -> tuple[list[list[float]], list[list[float]]]:
     """Wall and CPU milliseconds of a turn, for us and for the child, from the same rounds."""
     cpu: tuple[list[float], list[float]] = ([], [])
 
@@ -180,13 +180,12 @@ def _fan_out(scale: Scale, daemon: Daemon, scenario: str) -> Row:
         http.ask("POST", f"/v1/sessions/{session_id}/messages", message("go on"))
         if watching is not None:
             assert watching.ask("1") == "1"
-        else:
-            while http.ask("GET", f"/v1/sessions/{session_id}")["status"] != "active" or not _ended(http, session_id):
-                time.sleep(0.05)
-        time.sleep(0.05)
+        time.sleep(scale.settle_s / 6)
         used = cpu_seconds(daemon.pid) - before
         if watching is not None:
             watching.end()
+        if not _ended(http, session_id):
+            raise SystemExit("The turn had not ended when its CPU time was read")
         return used * 1000
 
     values, floors = in_turn(scale.rounds, lambda: burst(scale.fan_readers), lambda: burst(0))
@@ -215,7 +214,7 @@ def _many_turns(scale: Scale, daemon: Daemon, port: int) -> Row:
         return grew(walls), model.ask("GET", "/sizes")
 
     def bare(sizes: list[int]) -> float:
-        walls = [timed(lambda: child.ask(SHORT, 2 * turn, size)) for turn, size in enumerate(sizes, 1)]
+        walls = [timed(partial(child.ask, SHORT, 2 * turn, size)) for turn, size in enumerate(sizes, 1)]
         model.ask("GET", "/sizes")
         return grew(walls)
 
@@ -229,8 +228,7 @@ def _many_turns(scale: Scale, daemon: Daemon, port: int) -> Row:
     return row(f"{scale.many_turns} turns: what the last take more", "ms", values, floors, goal=at_most(1.5), note=note)
 
 
-def timed(work: object) -> float:
+def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
-    assert callable(work)
     work()
     return time.perf_counter() - began

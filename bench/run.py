@@ -1,8 +1,8 @@
 """What Palaver costs, as ratios to floors of the same run: prints a table and writes `results.json` beside this file.
 
-    python bench/run.py                  everything, in about six minutes
-    python bench/run.py --only rivals    one family
-    python bench/run.py --tiny           counts so small that only the table is meant
+python bench/run.py                  everything, in about six minutes
+python bench/run.py --only rivals    one family
+python bench/run.py --tiny           counts so small that only the table is meant
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""So many connections, each sending a message when the one before was accepted. `python senders.py PORT TOKEN CONNECTIONS MESSAGES SESSION…`
+"""So many connections, each sending a message when the one before was accepted.
+
+    python senders.py PORT TOKEN CONNECTIONS MESSAGES SESSION…
 
 Prints the messages accepted a second.
 """
@@ -13,7 +15,8 @@ from typing import cast
 
 import uvloop
 
-BODY = json.dumps({"role": "user", "auto_run": False, "parts": [{"type": "text", "text": "a message of the usual size, one line"}]}).encode()
+TEXT = "a message of the usual size, one line"
+BODY = json.dumps({"role": "user", "auto_run": False, "parts": [{"type": "text", "text": TEXT}]}).encode()
 
 
 class Sender(asyncio.Protocol):

@@ -20,7 +20,8 @@ def rows(scale: Scale) -> Iterator[Row]:
         yield row("start to the first health", "ms", values, floors, goal=at_most(1.5), note="the floor is a bare Starlette app on uvicorn")
         old = Daemon(home / "old")
         _make_old_sessions(old, scale.old_sessions)
-        values, floors = in_turn(scale.rounds, lambda: _started(old, "/v1/sessions?limit=20"), lambda: _started(daemon, "/v1/sessions?limit=20"))
+        listed = "/v1/sessions?limit=20"
+        values, floors = in_turn(scale.rounds, lambda: _started(old, listed), lambda: _started(daemon, listed))
         note = "to the first list of sessions, which health does not wait for; the floor is a start without any"
         yield row(f"start with {scale.old_sessions} old sessions", "ms", values, floors, goal=at_most(1.3), note=note)
         yield from _memory(scale, Daemon(home / "memory"))

@@ -27,7 +27,7 @@ from palaver.models.base import Model
 from palaver.models.registry import ModelSettings, Registry
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy
 from palaver.serve.tokens import write_private
-from palaver.settings import Settings
+from palaver.settings import Settings, config_path
 from palaver.settings_edit import change
 from palaver.tools import ToolRegistry, builtin
 from palaver.tools.base import ToolKind
@@ -83,7 +83,7 @@ def build(
         _environment(env, settings, models, marks),
         approval=_approval(settings),
         review=PatchReviewPolicy(settings.patch_review.mode),
-        protected=(folder.root.resolve(), settings.path.parent.resolve()),
+        protected=(folder.root.resolve(), _own_settings(settings, env)),
         deadline_s=settings.approval.deadline_s,
         per_minute=settings.limits.tool_calls_per_minute,
         end_jobs=jobs.close,
@@ -104,7 +104,7 @@ def build(
         models.offers,
         lambda: {"values": settings.values(), "origins": settings.origins},
         lambda values: change(settings.path, values, _write_settings),
-        (folder.root.resolve(), settings.path.parent.resolve(), Path.home().resolve()),
+        (folder.root.resolve(), _own_settings(settings, env), Path.home().resolve()),
     )
     return Daemon(hub, sessions, log, models, jobs)
 
@@ -167,6 +167,12 @@ def _files(folder: DataFolder, blobs: Blobs) -> Files:
         return own / "attachments", own / "artifacts"
 
     return Files(put, blobs.read_blob, shown)
+
+
+def _own_settings(settings: Settings, env: Mapping[str, str]) -> Path:
+    """What no tool may touch of the settings: their own folder, or only the file where it lies among other things."""
+    own = settings.path if config_path(None, {**env, "PALAVER_CONFIG": ""}) != settings.path else settings.path.parent
+    return own.resolve()
 
 
 def _secret(path: Path) -> str:

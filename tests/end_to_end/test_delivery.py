@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,36 @@ async def test_a_steer_before_the_first_token_is_read_by_the_turn(tmp_path: Path
         roles = [(message["role"], message.get("content")) for message in model.requests[1]["messages"][1:]]
         assert [role for role, _ in roles] == ["user", "assistant", "tool", "user"]
         assert (roles[0][1], roles[3][1]) == ("look at a", "and b")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_steers_that_arrive_while_a_tool_runs_are_read_after_the_batch_in_their_order(tmp_path: Path, count: int) -> None:
+    """T-09: before the next request to the model, each with a receipt; none splits the batch or its results."""
+    batch = calls(("shell", {"command": "cat pipe"}), ("read_file", {"path": "a.txt"}))
+    async with ScriptedModel([batch, text("all read")]) as model, palaver(tmp_path, env=scripted(model.url)) as here:
+        (here.workspace / "a.txt").write_text("the letter a")
+        os.mkfifo(here.workspace / "pipe")
+        async with here.chat(mode="auto") as chat:
+            sent = await chat.say("go")
+            await chat.happens("tool_call_running")
+            steers = await asyncio.gather(*(chat.say(f"steer {number}", delivery="steer") for number in range(count)))
+            assert {(one["delivered"], one["turn_id"]) for one in steers} == {("steered", sent["turn_id"])}
+            await asyncio.to_thread((here.workspace / "pipe").write_text, "through the pipe")
+            assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+            added = [one["data"]["message"] for one in chat.of("message_added")][1:]
+            delivered = chat.of("message_delivered")
+            assert sorted(message["id"] for message in added) == sorted(one["message_id"] for one in steers)
+            assert [one["data"]["message_id"] for one in delivered] == [message["id"] for message in added]
+            step = chat.of("step_started")[1]
+            assert {one["data"]["step_id"] for one in delivered} == {step["data"]["step_id"]}
+            assert delivered[0]["seq"] > chat.of("tool_call_completed")[-1]["seq"]
+            assert delivered[-1]["seq"] < chat.of("model_output_started")[1]["seq"]
+            told = model.requests[1]["messages"][1:]
+            assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool", *["user"] * count]
+            assert [message["content"] for message in told[4:]] == [texts(message) for message in added]
+            assert "through the pipe" in told[2]["content"] and "the letter a" in told[3]["content"]
+            assert len(model.requests) == 2
+            check_ended(await chat.check())
 
 
 async def test_steers_that_a_completed_turn_did_not_read_get_one_turn_before_the_queue(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,37 @@ async def test_bad_arguments_are_a_result_and_the_model_goes_on(tmp_path: Path) 
         told = [one for one in model.requests[1]["messages"] if one["role"] == "tool"]
         assert len(told) == 4 and "the letter a" in told[3]["content"]
         assert "turn_completed" in chat.turn(chat.of("turn_started")[0]["turn_id"])
+
+
+@pytest.mark.parametrize(
+    ("cut", "good"),
+    [
+        (calls(("shell", '{"command": "touch ma')), 0),
+        (calls(("read_file", {"path": "a.txt"}), ("shell", '{"command": "touch made", "timeo')), 1),
+        (calls(("read_file", {"path": "a.txt"}), ("shell", "")), 1),
+        (text("Let me see.") + calls(("read_file", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}), ("shell", "{")), 2),
+    ],
+    ids=["the only call", "the last of a batch", "before its arguments", "with text before"],
+)
+async def test_a_call_that_the_models_limit_cuts_off_gets_a_result_and_is_not_run(tmp_path: Path, cut: Step, good: int) -> None:
+    """T-14: `max_tokens` inside a call's arguments: `invalid_arguments` for that one, the whole ones run, and the model goes on."""
+    async with with_model(tmp_path, [replace(cut, finish="length"), text("shorter now")]) as (here, chat, model):
+        (here.workspace / "a.txt").write_text("the letter a")
+        ended = await chat.runs("go")
+        assert (ended["outcome"], ended["stop_reason"], len(model.requests)) == ("completed", "end_turn", 2)
+        message = chat.of("model_output_completed")[0]["data"]
+        assert message["stop_reason"] == "max_tokens"
+        wanted = [call["id"] for call in message["message"]["tool_calls"]]
+        assert [one["data"]["tool_call"]["id"] for one in chat.of("tool_call_started")] == wanted
+        results = [chat.result(id) for id in wanted]
+        assert [result["ok"] for result in results] == [True] * good + [False]
+        assert results[-1]["error"]["code"] == "invalid_arguments"
+        assert wanted[-1] not in [one["data"]["tool_call_id"] for one in chat.of("tool_call_running")]
+        assert not list(here.workspace.glob("ma*"))
+        told = [one for one in model.requests[1]["messages"] if one["role"] == "tool"]
+        asked = [one for one in model.requests[1]["messages"] if one["role"] == "assistant"][0]["tool_calls"]
+        assert [one["tool_call_id"] for one in told] == [one["id"] for one in asked] and len(told) == good + 1
+        assert all(isinstance(json.loads(one["function"]["arguments"]), dict) for one in asked)
 
 
 async def test_too_many_calls_in_a_minute_are_refused_one_by_one(tmp_path: Path) -> None:

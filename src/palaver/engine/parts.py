@@ -45,7 +45,7 @@ class Parts:
     change_settings_: Callable[[dict[str, Any]], list[str]]
     """Writes values into the settings file and gives the keys that changed. Waits for the disk."""
     private: tuple[Path, ...]
-    """Folders that no workspace of a lesser token may hold or lie in."""
+    """Folders that no workspace of a lesser token may be or hold."""
 
     def __post_init__(self) -> None:
         self._answering: dict[str, asyncio.Lock] = {}
@@ -58,16 +58,22 @@ class Parts:
     async def workspace_path(self, given: str, actor: Actor, field: str = "workspace_path") -> str:
         """The folder as it is on disk. A token that may not approve works only where one that may has worked before."""
         path = os.path.realpath(os.path.expanduser(given))
-        if "\0" in given or not os.path.isabs(os.path.expanduser(given)) or not await asyncio.to_thread(os.path.isdir, path):
-            raise Invalid(f"{given!r} is not a folder of this machine. Give the absolute path of one.", path=field)
-        workspace = await self.workspaces.get(path)
-        if actor.may_approve:
-            await workspace.use(actor.name)
-        elif not workspace.used or any(Path(path) == own or own.is_relative_to(path) for own in self.private):
-            raise Refused(
+        if "\0" in given or not os.path.isabs(os.path.expanduser(given)):
+            raise _no_folder(given, field)
+        if not actor.may_approve and not (self._may_be_narrow(Path(path)) and (await self.workspaces.get(path)).used):
+            raise Refused(  # whether the folder is there is nothing that such a token learns
                 "scope", f"This token works only in folders that a token with the scope approve has used: {path}", needed="approve"
             )
+        if not await asyncio.to_thread(os.path.isdir, path):
+            raise _no_folder(given, field)
+        if actor.may_approve:
+            await (await self.workspaces.get(path)).use(actor.name)
         return path
+
+    def _may_be_narrow(self, path: Path) -> bool:
+        """Whether a token that may not approve could work there: the folder holds nothing private and is not in what is Palaver's own."""
+        holds = any(own.is_relative_to(path) for own in self.private)
+        return not holds and not any(path.is_relative_to(own) for own in self.calls.protected)
 
     async def recorded(self, session: Session, after: int = 0, up_to: int | None = None) -> AsyncIterator[e.Recorded]:
         last = session.safe.seq if up_to is None else up_to
@@ -81,6 +87,10 @@ class Parts:
             return await self.calls.files.put(session.id, "attachments", "message.txt", data)
 
         return store
+
+
+def _no_folder(given: str, field: str) -> Invalid:
+    return Invalid(f"{given!r} is not a folder of this machine. Give the absolute path of one.", path=field)
 
 
 def narrow(actor: Actor) -> str | None:

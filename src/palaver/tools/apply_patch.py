@@ -126,6 +126,8 @@ def _sentence(file: _File) -> str:
 def _verbs(file: _File) -> tuple[str, str]:
     if file.origin is not None:
         return "Move", "Moved"
+    if file.reach == "hidden":  # not looked at, so what it is now is not known
+        return "Change", "Changed"
     if not file.exists:
         return "Delete", "Deleted"
     return ("Add", "Added") if file.before is None else ("Change", "Changed")
