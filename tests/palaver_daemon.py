@@ -397,7 +397,7 @@ async def palaver(
     for place in (settings.parent, folder / "work"):
         place.mkdir(parents=True, exist_ok=True)
     settings.write_text(config)
-    data = DataFolder(folder / "data")
+    data = DataFolder(folder / "data", disk)
     data.prepare()
     lock = data.lock()
     assert lock is not None, "another daemon has this folder"

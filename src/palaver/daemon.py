@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from palaver import __version__
-from palaver.backends.loop import LoopBackend
+from palaver.backends.loop import Checks, LoopBackend
 from palaver.engine.agents import Agent, Agents
 from palaver.engine.calls import Calls, Files
 from palaver.engine.clock import Clock
@@ -35,6 +36,7 @@ from palaver.tools.environment import child_environment
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.own import load_own
 from palaver.tools.processes import MARK, Marks, new_secret
+from palaver.tools.verify_commands import find_commands
 from palaver.wire.ids import CallId, SessionId
 from palaver.wire.values import Cost, FileRef, Rule, Usage
 
@@ -75,8 +77,9 @@ def build(
     jobs = BackgroundJobs(clock.now)
     workspaces = Workspaces(log, folder, clock)
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
+    checks = _checks(settings)
     calls = Calls(
-        ToolRegistry(builtin(jobs), load_own),
+        ToolRegistry(builtin(jobs, checks.commands), load_own),
         _files(folder, blobs),
         workspaces,
         clock,
@@ -88,7 +91,7 @@ def build(
         per_minute=settings.limits.tool_calls_per_minute,
         end_jobs=jobs.close,
     )
-    loop = LoopBackend(lambda name: _model(models, name), clock.now, settings.limits.steps)
+    loop = LoopBackend(lambda name: _model(models, name), clock.now, settings.limits.steps, checks)
     works = Works({"loop": loop}, calls, clock, _cost(models), reached)
     sessions = Sessions(log, folder, clock, calls, works, marks, reached, idle_s)
     hub = Hub(
@@ -150,6 +153,11 @@ def _approval(settings: Settings) -> ApprovalPolicy:
     rules = tuple(msgspec.convert(msgspec.to_builtins(rule), Rule) for rule in settings.approval.rules)
     kinds = tuple(map(ToolKind, settings.approval.require_for_kinds))
     return ApprovalPolicy(kinds, settings.approval.require_for_tools, rules)
+
+
+def _checks(settings: Settings) -> Checks:
+    verify = settings.verify
+    return Checks(verify.auto, verify.attempts, partial(find_commands, configured=verify.commands))
 
 
 def _environment(env: Mapping[str, str], settings: Settings, models: Registry, marks: Marks) -> Callable[[CallId], Mapping[str, str]]:

@@ -366,3 +366,106 @@ async def test_a_second_serve_prints_where_the_first_one_is(home: Home) -> None:
     second = await home.palaver("serve", "--port", "0")
     assert (second.status, second.out) == (0, f"{home.about()['url']}\n")
     assert (await home.palaver("doctor")).status == 0
+
+
+# --- signing in ---------------------------------------------------------------------------------------------------------------
+
+
+async def log_in(home: Home, code: str) -> dict[str, Any]:
+    """Raises `Refused` for a code that is none, any more."""
+    async with Connection(home.about()["url"], None) as connection:
+        body: dict[str, Any] = (await connection.request("POST", "/v1/login", {"code": code})).body
+        return body
+
+
+async def test_serve_prints_the_sign_in_address_in_a_terminal(home: Home) -> None:
+    """SECURITY 5."""
+    async with Terminal(home, "serve", "--port", "0") as terminal:
+        await terminal.sees("/#code=")
+        await until(lambda: terminal.seen.endswith(b"\n"))
+        code = terminal.seen.decode().strip().rpartition("#code=")[2]
+        assert (await log_in(home, code))["scope"] == "admin"
+        with pytest.raises(Refused):
+            await log_in(home, code)
+        terminal.process.terminate()
+        assert await terminal.ends() == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--print-url",)])
+async def test_elsewhere_serve_prints_it_only_when_it_is_told_to(home: Home, flags: tuple[str, ...]) -> None:
+    """SECURITY 5: what a service manager keeps holds no code, unless somebody wanted that."""
+    daemon = await home.begin("serve", "--port", "0", *flags)
+    assert daemon.stdout is not None
+    line = (await asyncio.wait_for(daemon.stdout.readline(), 30)).decode().strip()
+    await until(lambda: home.about().get("pid") == daemon.pid)
+    url, _, code = line.partition("/#code=")
+    assert url == home.about()["url"]
+    if flags:
+        assert (await log_in(home, code))["token"]
+    else:
+        assert line == url
+    daemon.terminate()
+    out, err = await asyncio.wait_for(daemon.communicate(), 30)
+    assert b"code=" not in out + err
+
+
+BROWSER = """#!/bin/sh
+page="${1#file://}"
+{ printf '%s\\n' "$1"; printf '%s\\n' "$@"; env; cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null || ps -axww; } > SEEN.part
+ls -l "$page" | cut -c1-10 > SEEN.mode
+cat "$page" > SEEN.page
+mv SEEN.part SEEN
+"""
+"""Keeps what it was given, and what any program of this machine can see meanwhile: every command line, and environments where we may."""
+
+
+def browser_at(path: Path) -> Path:
+    path.write_text(BROWSER.replace("SEEN", str(path.with_name("seen"))))
+    path.chmod(0o700)
+    return path.with_name("seen")
+
+
+async def test_open_hands_the_browser_a_private_file_and_the_code_in_it_signs_in_once(home: Home, tmp_path: Path) -> None:
+    """SECURITY 5: no command line and no environment of any program holds the code; the file redirects; the second use is refused."""
+    await home.start()
+    seen = browser_at(tmp_path / "browser")
+    ended = await home.palaver("open", BROWSER=str(tmp_path / "browser"), TMPDIR=str(tmp_path))
+    assert (ended.status, ended.out, ended.err) == (0, "", "")
+    await until(seen.exists)
+    page, mode = seen.with_suffix(".page").read_text(), seen.with_suffix(".mode").read_text().strip()
+    refresh = f'<meta http-equiv="refresh" content="0;url={home.about()["url"]}/#code='
+    assert refresh in page and mode == "-rw-------" and "<script" not in page
+    code = page.partition(refresh)[2].partition('"')[0]
+    assert len(code) >= 22 and code.encode() not in seen.read_bytes()
+    assert (await log_in(home, code))["token"]
+    with pytest.raises(Refused) as refused:
+        await log_in(home, code)
+    assert refused.value.code == "bad_code"
+
+
+async def test_the_file_for_the_browser_is_gone_when_its_time_is_over(tmp_path: Path) -> None:
+    """SECURITY 5: with the folder that it was in, though the command has long ended."""
+    seen, temporary = browser_at(tmp_path / "browser"), tmp_path / "temporary"
+    temporary.mkdir()
+    program = "import os, sys; from palaver.cli.doors import hand_over; sys.exit(not hand_over(sys.stdin.read(), os.environ, kept_s=0.05))"
+    env = {**os.environ, "BROWSER": str(tmp_path / "browser"), "TMPDIR": str(temporary)}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=env, stdin=asyncio.subprocess.PIPE)
+    await asyncio.wait_for(process.communicate(b"http://127.0.0.1:1/#code=c0de"), 30)
+    assert process.returncode == 0
+    await until(seen.exists)
+    assert seen.read_bytes().startswith(f"file://{temporary}/palaver-".encode())
+    await until(lambda: list(temporary.iterdir()) == [])
+
+
+async def test_a_code_is_worth_nothing_after_a_restart(home: Home) -> None:
+    """SECURITY 5: its hash was in memory only."""
+    first = await home.start()
+    code = (await home.palaver("open", "--print-url")).out.strip().rpartition("#code=")[2]
+    first.terminate()
+    await first.wait()
+    await home.start()
+    with pytest.raises(Refused) as refused:
+        await log_in(home, code)
+    assert refused.value.code == "bad_code"
+    for path in (path for path in home.data.rglob("*") if path.is_file()):
+        assert code.encode() not in path.read_bytes(), path

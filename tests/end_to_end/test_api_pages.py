@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import tomllib
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from palaver.errors import Refused
 from palaver.models import ModelCall, from_model_call, to_model_tools
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy, VerifyPolicy
 from palaver.settings import load
-from palaver.tools import MessagePart, ToolCall, ToolDefinition, ToolKind, ToolRegistry, ToolResult
+from palaver.tools import MessagePart, Tool, ToolCall, ToolDefinition, ToolKind, ToolRegistry, ToolResult
 from palaver.wire.ids import CallId
 from palaver_daemon import Chat, Here, Json, Process, palaver, palaver_process, scripted
 from scripted_model import ScriptedModel, Step, calls, text
@@ -433,6 +434,29 @@ async def test_the_sketch_of_spec_004_is_there_in_python() -> None:
     assert (VerifyPolicy().auto_verify, VerifyPolicy().commands, VerifyPolicy().require_clean) == (True, ("make test",), False)
     assert PatchReviewPolicy().mode == "off"
     assert (tuple(ApprovalPolicy().require_for_kinds), tuple(ApprovalPolicy().require_for_tools)) == ((), ())
+
+
+def test_the_names_of_the_sketch_have_its_fields() -> None:
+    """S4-50 to S4-55, S4-65 to S4-68: exactly these imports, their fields in snake_case, in the sketch's order and with its defaults."""
+    names = {"read", "write", "exec", "network", "delegate", "ask"}
+    assert {kind.value for kind in ToolKind} == names
+    fields = {
+        ToolDefinition: ("name", "description", "input_schema_json", "kind", "requires_approval"),
+        ToolCall: ("id", "name", "input"),
+        ToolResult: ("id", "ok", "parts", "artifacts", "error"),
+        MessagePart: ("type", "text"),
+        VerifyPolicy: ("auto_verify", "commands", "require_clean"),
+        ApprovalPolicy: ("require_for_kinds", "require_for_tools"),
+        PatchReviewPolicy: ("mode",),
+    }
+    for of, expected in fields.items():
+        named = list(inspect.signature(of).parameters)
+        assert [name for name in named if name in expected] == list(expected), of
+    assert [name for name, one in vars(Tool).items() if inspect.isfunction(one) and not name.startswith("_")] == [
+        *("definition", "describe", "invoke")
+    ]
+    assert inspect.iscoroutinefunction(Tool.invoke) and list(inspect.signature(Tool.invoke).parameters) == ["self", "context", "call"]
+    assert list(inspect.signature(ToolRegistry.invoke).parameters) == ["self", "context", "call"]
 
 
 OWN = """\

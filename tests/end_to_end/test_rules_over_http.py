@@ -53,7 +53,7 @@ async def test_explain_says_what_is_decided_and_by_which_rule(here: Here) -> Non
     await add(here, here.workspace, decision="deny", tool="shell", command="git push")
     allowed, denied, asked = [await explained(here, f"git {what}") for what in ("status --short", "push origin", "commit -m x")]
     assert allowed == {"decision": "allow", "by": "grant of this workspace: tool shell, command git status"}
-    assert (denied["decision"], denied["by"]) == ("deny", "grant of this workspace: tool shell, command git push")
+    assert (denied["decision"], denied["by"]) == ("deny", "deny rule of this workspace: tool shell, command git push")
     assert (asked["decision"], asked["by"]) == ("ask", "mode ask")
     assert (await here.ask("GET", "/v1/sessions"))["sessions"] == [] and await here.inbox() == []
 
@@ -141,7 +141,12 @@ async def test_the_changes_of_a_turn_are_what_its_log_says(tmp_path: Path) -> No
         turns = [(await chat.say("write 2 words"))["turn_id"] for _ in range(2)]
         for turn in turns:
             await chat.ended(turn)
-    _tell(here, chat, turns[0], FilesChanged(files=(FileChange("src/a.py", "modified", 3, 1), FileChange("b.txt", "added", 1, 0)), truncated_count=0))
+    _tell(
+        here,
+        chat,
+        turns[0],
+        FilesChanged(files=(FileChange("src/a.py", "modified", 3, 1), FileChange("b.txt", "added", 1, 0)), truncated_count=0),
+    )
     async with palaver(tmp_path) as here, here.chat(chat.id) as chat:
         files = (await chat.get(f"turns/{turns[0]}/changes"))["files"]
         assert [(file["path"], file["change"]) for file in files] == [("src/a.py", "modified"), ("b.txt", "added")]

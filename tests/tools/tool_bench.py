@@ -16,6 +16,7 @@ from palaver.errors import ToolFailed
 from palaver.tools import Description, ToolContext, ToolRegistry, builtin
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.processes import MARK
+from palaver.wire.commands import Fact
 from palaver.wire.ids import CallId
 from palaver.wire.values import Stream, ToolCall, ToolResult
 
@@ -31,6 +32,7 @@ class Bench:
     env: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
     streamed: list[tuple[Stream, str]] = field(default_factory=list)
     artifacts: dict[str, bytes] = field(default_factory=dict)
+    noted: list[Fact] = field(default_factory=list)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     mark: str = ""
 
@@ -51,6 +53,7 @@ class Bench:
             hidden=self.hidden,
             shown=self.shown,
             allowed=self.allowed,
+            note=self.noted.append,
         )
 
     def tools(self) -> ToolRegistry:

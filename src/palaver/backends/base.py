@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from palaver.backends.checked import Checked
 from palaver.models.base import ModelMessage
 from palaver.tools.base import ToolDefinition
 from palaver.wire.commands import AnyCommand
@@ -33,6 +34,9 @@ class Ask(Protocol):
     async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> None:
         """Opens the calls of one message and returns when each of them has its result."""
 
+    async def own(self, call: ToolCall) -> None:
+        """The same for a call that no message holds: the daemon makes it by itself. It is approved once, or not at all."""
+
     async def open(self) -> bool:
         """Waits for the calls that an earlier life of this turn left open; says whether there were any."""
 
@@ -41,6 +45,12 @@ class Recall(Protocol):
     """What the model has been told so far, from the log."""
 
     def __call__(self) -> Awaitable[Sequence[ModelMessage]]: ...
+
+
+class RecallChecks(Protocol):
+    """What the log says about checks of the session's work."""
+
+    def __call__(self) -> Awaitable[Checked]: ...
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Prompt:
     """Steps that the turn has taken already."""
     tools: Sequence[ToolDefinition]
     recall: Recall
+    checked: RecallChecks
     pending: tuple[CallId, ...] = ()
     """Calls of an earlier life that have no result."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from palaver.backends.checked import Checked
 from palaver.models.base import ModelCall, ModelMessage
 from palaver.wire import events as e
 from palaver.wire.codec import encode
@@ -90,10 +91,12 @@ class History:
         self._calls: dict[str, tuple[_Entry, _Call]] = {}
         self._before_summary: list[_Entry] | None = None
         """The entries as they would be without the summaries of the turn that runs (or ran last): what a retry goes back to."""
+        self.checked = Checked()
 
     def take(self, recorded: e.Recorded) -> None:
         """Fold the next event. Types that say nothing to a model, unknown ones too, change nothing."""
         event = recorded.data
+        self.checked.take(recorded)
         match event:
             case e.MessageAdded():
                 self._read[event.message.id] = (event.message, event.refs)

@@ -64,7 +64,7 @@ async def _new_token(args: argparse.Namespace) -> Any:
         return (await connection.request("POST", "/v1/tokens", given)).body
 
 
-def hand_over(url: str, env: Mapping[str, str]) -> bool:
+def hand_over(url: str, env: Mapping[str, str], kept_s: float = _KEPT_S) -> bool:
     """Give the browser a file that sends it to `url`; False where there is no browser that could read one.
 
     Everybody on this machine can read a command line, so it holds the file's name only. The file is ours alone, in a folder that is
@@ -76,7 +76,7 @@ def hand_over(url: str, env: Mapping[str, str]) -> bool:
     page = folder / "open.html"
     with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(redirect(url))
-    command = [sys.executable, "-P", "-c", _SWEEP, str(folder), str(_KEPT_S)]
+    command = [sys.executable, "-P", "-c", _SWEEP, str(folder), str(kept_s)]
     nothing = subprocess.DEVNULL
     subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True)
     return webbrowser.open(page.as_uri())

@@ -184,7 +184,8 @@ def _message_added(state: State, recorded: e.Recorded, event: e.MessageAdded) ->
     state = replace(state, queue=tuple(item for item in state.queue if item.message.id != message.id))
     refs = below("/message", event.refs)
     if recorded.turn_id is None:
-        state = replace(state, stored=(*state.stored, Stored(message.id, event.scope)))
+        stored = state.stored + (Stored(message.id, event.scope),)  # noqa: RUF005  # unpacking copies twice, and it may be long
+        state = replace(state, stored=stored)
         delivered: Delivered = "stored"
     elif turn is None or event.delivery is None:
         state, delivered = replace(state, waiting={**state.waiting, message.id: Waiting(message, "coming", refs, event.scope)}), "started"

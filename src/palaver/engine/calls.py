@@ -6,7 +6,8 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import print_exc
 
@@ -66,11 +67,16 @@ class Calls:
 
     # --- before ---------------------------------------------------------------------------------------------------------------
 
-    async def opened(self, session: Session, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> tuple[c.NewCall, ...]:
-        """Each call with what was decided about it. Whatever is wrong with a call becomes its result, never an exception."""
+    async def opened(
+        self, session: Session, calls: Sequence[ToolCall], message_id: MessageId | None, step_id: StepId | None
+    ) -> tuple[c.NewCall, ...]:
+        """Each call with what was decided about it. Whatever is wrong with a call becomes its result, never an exception.
+
+        Without a message they are the daemon's own: approved for once, or not at all.
+        """
         return tuple([await self._opened(session, call, message_id, step_id) for call in calls])
 
-    async def _opened(self, session: Session, call: ToolCall, message_id: MessageId, step_id: StepId) -> c.NewCall:
+    async def _opened(self, session: Session, call: ToolCall, message_id: MessageId | None, step_id: StepId | None) -> c.NewCall:
         turn = session.safe.turn
         assert turn is not None  # a turn that asks is running
         shown, refs = await self._cut_input(session, turn.id, call)
@@ -86,6 +92,10 @@ class Calls:
             return c.NewCall(
                 tool_call=shown, kind=self._kind(call), title=shown.name, message_id=message_id, step_id=step_id, refs=refs, error=error
             )
+        if description.input is not None and description.input != call.input:
+            shown, refs = await self._cut_input(session, turn.id, ToolCall(call.id, call.name, dict(description.input)))
+        if message_id is None:
+            verdict = replace(verdict, options=tuple(option for option in verdict.options if option.scope == "once"))
         approval, error, inquiry = None, None, None
         if verdict.decision == "deny":
             error = CallError("tool_denied", verdict.reason or f"Denied by {verdict.by}.")
@@ -214,6 +224,10 @@ class Calls:
         async def artifact(name: str, data: bytes, mime_type: str) -> str:
             return (await self.files.put(session.id, f"artifacts/{turn_id}", name, data)).ref
 
+        def note(fact: c.Fact) -> None:
+            with suppress(Refused):  # the turn was cancelled: nothing of it is told any more
+                session.report_soon(c.NoteFact(turn_id=turn_id, fact=fact))
+
         return ToolContext(
             workspace=Path(session.safe.created.workspace_path),
             session_id=session.id,
@@ -225,6 +239,7 @@ class Calls:
             hidden=self.protected,
             shown=self.files.shown(session.id),
             allowed=allowed,
+            note=note,
         )
 
     async def whole(self, session: Session, call: ToolCall, refs: Refs | None) -> ToolCall:

@@ -181,8 +181,9 @@ class Talking(Parts):
         async with self.sessions.using(session_id) as session:
             await self._check_refs(session, post.parts)
             parts = _parts(post.parts)
+            base = fresh()  # the message, its turn and its queue item are of different kinds: one will do for all
             message = Message(
-                MessageId(new_id("msg")),
+                MessageId(f"msg_{base}"),
                 "user",
                 parts,
                 self.clock.now(),
@@ -193,8 +194,8 @@ class Talking(Parts):
             reply = await session.send(
                 c.AddMessage(
                     message=shown,
-                    turn_id=TurnId(new_id("turn")),
-                    item_id=ItemId(new_id("item")),
+                    turn_id=TurnId(f"turn_{base}"),
+                    item_id=ItemId(f"item_{base}"),
                     delivery=post.delivery or "auto",
                     auto_run=session.safe.created.auto_run if post.auto_run is None else post.auto_run,
                     scope=narrow(actor),

@@ -15,6 +15,7 @@ from traceback import print_exc
 from typing import assert_never
 
 from palaver.backends.base import Backend, Prompt
+from palaver.backends.checked import Checked
 from palaver.core.due import AwaitDeadline, EndTurn, RunTool, TakeTurn, Work
 from palaver.core.state import Ask, State, Turn
 from palaver.engine import big
@@ -118,6 +119,9 @@ class Works:
             history = await session.history()
             return [await self._whole(session, message) for message in history.messages(closing=True)]
 
+        async def checked() -> Checked:
+            return (await session.history()).checked
+
         return Prompt(
             session_id=session.id,
             turn_id=turn.id,
@@ -129,6 +133,7 @@ class Works:
             steps=turn.steps,
             tools=self.calls.offered(),
             recall=recall,
+            checked=checked,
             pending=tuple(turn.calls),
         )
 
@@ -246,7 +251,13 @@ class Asker:
     calls: Calls
 
     async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> None:
-        await self.session.told()  # the message that holds the calls
+        await self._run(calls, message_id, step_id)
+
+    async def own(self, call: ToolCall) -> None:
+        await self._run([call], None, None)
+
+    async def _run(self, calls: Sequence[ToolCall], message_id: MessageId | None, step_id: StepId | None) -> None:
+        await self.session.told()  # the message that holds the calls, or comes before them
         turn = self.session.safe.turn
         if turn is None:
             raise Refused("turn_over", "The turn is not running.")

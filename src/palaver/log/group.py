@@ -10,6 +10,7 @@ import asyncio
 import threading
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
@@ -206,8 +207,12 @@ class Writers:
 
     def _cut_back(self, group: _Group) -> str | None:
         """Leave the file as it was. The next sync covers the cut: until then a crash can bring back lines that nobody was promised."""
+        fd = group.log.fd
         try:
-            self._disk.truncate(group.log.fd, group.start)
+            self._disk.truncate(fd, group.start)
         except OSError as error:
+            with suppress(OSError):
+                if self._disk.size(fd) == group.start:
+                    return None  # nothing was written, as where a disk has become read-only: there is nothing to undo
             return f"A failed write to the log could not be undone ({error.strerror or error}). Check the disk, then open the log again."
         return None

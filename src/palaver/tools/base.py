@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, S
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from palaver.errors import ToolFailed
+from palaver.wire.commands import Fact
 from palaver.wire.values import Location, Part, Preview, Question, Stream, ToolCall, ToolResult
 
 MessagePart = Part
@@ -52,6 +53,8 @@ class ToolContext:
     """Folders below a hidden one that may be read all the same: this session's artifacts and attachments."""
     allowed: tuple[Path, ...] = ()
     """Paths outside the workspace that a rule or a grant names."""
+    note: Callable[[Fact], None] = lambda fact: None
+    """Puts what this call found out into the log, before its result. Never waits."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Description:
     domain: str | None = None
     questions: tuple[Question, ...] = ()
     """Of a tool of kind `ask`: its only effect."""
+    input: Mapping[str, Any] | None = None
+    """The call's whole input, for a tool that fills in what was left out: it runs with this, whatever the files say by then."""
 
 
 class Tool(Protocol):

@@ -63,13 +63,13 @@ class Shell:
             if asked.background:
                 return await self._start(context, call, asked, folder, env)
             output = Output(context.output, kept=self._kept)
-            ended = await run(_shell(asked.command), folder=folder, env=env, sink=output.take, timeout_s=asked.timeout_s)
+            ended = await run(shell_program(asked.command), folder=folder, env=env, sink=output.take, timeout_s=asked.timeout_s)
         output.finish()
         return await self._result(context, call, asked, output, ended)
 
     async def _start(self, context: ToolContext, call: ToolCall, asked: ShellArguments, folder: str, env: dict[str, str]) -> ToolResult:
         job = await self.jobs.start(
-            _shell(asked.command), asked.command, folder=folder, env=env, session_id=context.session_id, call_id=call.id
+            shell_program(asked.command), asked.command, folder=folder, env=env, session_id=context.session_id, call_id=call.id
         )
         text = f"Started as background job {job.id}, process {job.pid}. It ends with the daemon. To read its output, send it to a file."
         return ToolResult(id=call.id, ok=True, parts=(Part(type="text", text=text),))
@@ -102,7 +102,8 @@ def _arguments(call: ToolCall) -> ShellArguments:
     return asked
 
 
-def _shell(command: str) -> list[str]:
+def shell_program(command: str) -> list[str]:
+    """The program that runs a command line, with its arguments."""
     program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     return [program, "-c", "--", command]
 
@@ -128,11 +129,14 @@ def _error(asked: ShellArguments, output: Output, ended: Ended, kept: int) -> Ca
             "tool_timeout", f"It was ended after {asked.timeout_s:g} s. Give it a longer timeout_s, or run it in the background."
         )
     if ended.status:
-        return CallError("tool_error", _status(ended.status))
+        return CallError("tool_error", status_text(ended.status))
     return None
 
 
-def _status(status: int) -> str:
+def status_text(status: int | None) -> str:
+    """How a program ended that did not end well, in words."""
+    if status is None:
+        return "It was ended."
     if status > 0:
         return f"Exit code {status}."
     try:
@@ -141,4 +145,4 @@ def _status(status: int) -> str:
         return f"Ended by signal {-status}."
 
 
-__all__ = ["Shell", "ShellArguments"]
+__all__ = ["Shell", "ShellArguments", "shell_program", "status_text"]
