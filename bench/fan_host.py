@@ -26,6 +26,8 @@ from palaver.wire.commands import NoteFact
 from palaver.wire.events import Notice
 from palaver.wire.requests import NewSession
 
+PAUSE_S = 0.0003
+"""Between two events, as the floor has it: the readers fall asleep, and waking them is part of what a write costs."""
 TEXT = "as long as an event usually is: " + "x" * 60
 
 
@@ -34,7 +36,7 @@ async def publish(session: Session, events: int, together: int) -> None:
         for _ in range(together - 1):
             session.report_soon(NoteFact(turn_id=None, fact=Notice(level="info", code="bench", text=TEXT)))
         await session.report(NoteFact(turn_id=None, fact=Notice(level="info", code="bench", text=TEXT)))
-        await asyncio.sleep(0)  # the readers' turn
+        await asyncio.sleep(PAUSE_S)
 
 
 async def new_session(daemon: Daemon, folder: Path) -> Session:

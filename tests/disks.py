@@ -132,6 +132,10 @@ class LossyDisk(Disk):
         self._names = itertools.count()
         self._lock = threading.RLock()
 
+    def goes_at(self, change: int | None) -> None:
+        """At that change, counted from 1, the power goes."""
+        self._lose_at = change
+
     def lose(self) -> None:
         """The power goes now."""
         with self._lock:

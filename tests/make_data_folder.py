@@ -1,7 +1,7 @@
 """Make a small data folder of what this version writes, with what it serves of it, to be kept for good.
 
-`python tests/make_data_folder.py golden/data_v2`. It is made once, when the format changes, and never again: what later versions open is what
-this one wrote. Its tokens open nothing: no daemon runs on it but a test's, on a copy.
+`python tests/make_data_folder.py golden/data_v2`. It is made once, when the format changes, and never again: what later versions open
+is what this one wrote. Its tokens open nothing: no daemon runs on it but a test's, on a copy.
 """
 
 from __future__ import annotations

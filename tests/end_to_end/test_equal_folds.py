@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import itertools
 import json
 import socket
 import struct
@@ -347,6 +348,49 @@ async def test_a_client_that_comes_back_again_and_again_ends_equal(
         assert reader.page() == chat.reader.page() == await chat.transcript()
 
 
+async def test_watched_stalled_late_and_coming_back_in_one_run_all_end_equal(tmp_path: Path) -> None:
+    """T-02, T-03, T-04, promises 1 and 9: long text, tools and approvals; all have the end while one still holds its full socket."""
+    asked = calls(("shell", {"command": "seq 1 20000"}), ("read_file", {"path": "notes.txt"}), ("shell", {"command": "touch denied"}))
+    steps = [thinking("hm") + burst(4_000, "wörd😀 " * 3) + asked, burst(4_000, "word " * 4)]
+    async with ScriptedModel(steps) as model, palaver(tmp_path, env=scripted(model.url), send_buffer=8192) as here:
+        (here.workspace / "notes.txt").write_text("milk\n")
+        async with here.chat() as chat, here.reader(chat.id, tail=True) as second:
+            stalled = await _Stalled.at(here, f"{chat.path}/events?tail=1")
+            coming = Reader(here, chat.id)
+            back = asyncio.create_task(_again_and_again(here, coming))
+            sent = await chat.say("go")
+            asks = await chat.asks(2)
+            async with here.reader(chat.id, tail=True) as late:
+                for ask, action in zip(asks, ("approve", "deny"), strict=True):
+                    await here.ask("POST", f"/v1/approvals/{ask['id']}", {"action": action})
+                assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+                log = await chat.check()
+                check_ended(log)
+                for reader in (second, late):
+                    await reader.reached(len(log))
+                await asyncio.wait_for(back, 20)
+                assert await stalled.held() < sum(map(len, here.lines(chat.id))) / 2, "its socket was never full"
+                told = await chat.transcript()
+                held = Reader(here, chat.id, tail=True)
+                while held.after < len(log):
+                    frame = await stalled.stream.next()
+                    assert frame is not None
+                    held.take(frame)
+                stalled.close()
+                for reader in (chat.reader, second, late, coming, held):
+                    assert reader.events == log
+                    assert reader.page() == told == page_of(fold(log))
+                    assert reader.transcript.tails == {}
+
+
+async def _again_and_again(here: Here, reader: Reader) -> None:
+    """Comes and goes, with the tail and without it, until it has seen the turn's end."""
+    for way in itertools.cycle((by_header, by_query)):
+        await way(here, reader.session_id, reader.after, reader.take)
+        if reader.of("turn_completed"):
+            return
+
+
 async def test_a_character_that_came_in_two_halves_is_one_everywhere(tmp_path: Path) -> None:
     """A surrogate pair split over two deltas, combining characters, and the tail over all of it."""
     release = Release()
@@ -385,5 +429,3 @@ async def test_events_of_a_later_version_are_served_as_they_are_and_skipped(tmp_
         assert await chat.transcript() == {**told, "as_of_seq": len(log) + 1}
         assert (await chat.runs("write 3 words"))["outcome"] == "completed"
         assert [event["seq"] for event in await chat.log()] == list(range(1, len(await chat.log()) + 1))
-
-

@@ -156,7 +156,7 @@ async def test_a_call_that_the_models_limit_cuts_off_gets_a_result_and_is_not_ru
         assert wanted[-1] not in [one["data"]["tool_call_id"] for one in chat.of("tool_call_running")]
         assert not list(here.workspace.glob("ma*"))
         told = [one for one in model.requests[1]["messages"] if one["role"] == "tool"]
-        asked = [one for one in model.requests[1]["messages"] if one["role"] == "assistant"][0]["tool_calls"]
+        asked = next(one for one in model.requests[1]["messages"] if one["role"] == "assistant")["tool_calls"]
         assert [one["tool_call_id"] for one in told] == [one["id"] for one in asked] and len(told) == good + 1
         assert all(isinstance(json.loads(one["function"]["arguments"]), dict) for one in asked)
 

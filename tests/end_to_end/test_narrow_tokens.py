@@ -216,7 +216,14 @@ async def test_a_narrow_message_in_mode_auto_reads_inside_the_workspace_only(her
     async with here.chat(mode="auto") as chat:
         guest = as_guest(chat, await guest_of(here))
         await guest.runs("read the file notes.txt")
-        for path in ("../outside.txt", str(here.folder / "outside.txt"), "link.txt", str(here.data / "token"), "../data/token", "/etc/passwd"):
+        for path in (
+            "../outside.txt",
+            str(here.folder / "outside.txt"),
+            "link.txt",
+            str(here.data / "token"),
+            "../data/token",
+            "/etc/passwd",
+        ):
             await guest.runs(f"read the file {path}")
         results = [one["data"]["tool_result"] for one in chat.of("tool_call_completed")]
         assert [result["ok"] for result in results] == [True, *[False] * 6]

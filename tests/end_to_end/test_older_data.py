@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from make_data_folder import serve
+from palaver.wire.codec import VERSION
 from palaver_daemon import check_log, palaver_process
 
 pytestmark = pytest.mark.anyio
@@ -47,10 +48,11 @@ def missing(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {str(old)[:80]} is now {str(new)[:80]}"]
 
 
-def test_there_is_a_kept_folder_of_the_version_that_is_written_now() -> None:
+def test_there_is_a_kept_folder_of_the_version_that_is_written_now(kept: Path) -> None:
     """API.md, Files: old folders are kept as golden cases."""
-    [version] = {json.loads(line)["v"] for log in KEPT[-1].glob("data/sessions/*/events.ndjson") for line in log.read_bytes().splitlines()}
-    assert KEPT[-1].name == f"data_v{version}"
+    logs = [log.read_bytes() for log in kept.glob("data/*/*/events.ndjson")]
+    assert {f"data_v{json.loads(line)['v']}" for log in logs for line in log.splitlines()} == {kept.name}
+    assert f"data_v{VERSION}" in [folder.name for folder in KEPT]
 
 
 @pytest.mark.parametrize("without", [(), CACHES], ids=["whole", "without caches"])

@@ -1,7 +1,4 @@
-"""Spec 004's acceptance list, by a client that knows spec 004 alone: its fields, its paths, its events, nothing else.
-
-S4-73 (verification runs after a write) belongs to the coding agent's loop and is shown there.
-"""
+"""Spec 004's acceptance list, by a client that knows spec 004 alone: its fields, its paths, its events, nothing else."""
 
 from __future__ import annotations
 
@@ -165,6 +162,29 @@ async def test_an_approval_gates_the_execution_of_a_tool(client: Spec004Client, 
     assert (client.workspace / "made.txt").exists() == result["ok"] == ("approval_granted" in types) == (action == "approve")
     if action == "deny":
         assert "because I say so" in result["parts"][0]["text"]
+
+
+@pytest.mark.parametrize(("recipe", "ok"), [("@echo all is well", True), ("@echo it broke; exit 1", False)])
+async def test_verification_runs_after_a_write_and_emits_events_for_command_results(client: Spec004Client, recipe: str, ok: bool) -> None:
+    """S4-73, S4-09, S4-64: a call of the tool `verify` after the write, with what `make test` printed."""
+    (client.workspace / "Makefile").write_text(f"test:\n\t{recipe}\n")
+    session_id = await client.create()
+    sent = await client.send(session_id, 'write the file x with "y"')
+    for count in (1, 2):
+        events = await client.events(session_id, "approval_requested", count)
+        answer = {"turn_id": sent["turn_id"], "tool_call_id": events[-1]["data"]["tool_call"]["id"], "action": "approve"}
+        await client.ask("POST", f"/v1/sessions/{session_id}/approve", answer)
+    events = await client.events(session_id, "turn_completed")
+    assert events[-1]["data"]["outcome"] == "completed"
+    assert (client.workspace / "x").read_text() == "y\n"
+    write, check = [event["data"]["tool_call"] for event in events if event["type"] == "tool_call_started"]
+    assert (write["name"], check["name"]) == ("apply_patch", "verify")
+    begun_and_ended = [event for event in events if event["type"] in ("tool_call_started", "tool_call_completed")]
+    order = [(event["type"], event["data"]["tool_call"]["id"]) for event in begun_and_ended]
+    assert order == [(kind, call["id"]) for call in (write, check) for kind in ("tool_call_started", "tool_call_completed")]
+    result = [event["data"]["tool_result"] for event in events if event["type"] == "tool_call_completed"][-1]
+    assert (result["id"], result["ok"]) == (check["id"], ok)
+    assert ("all is well" if ok else "it broke") in result["parts"][0]["text"]
 
 
 async def test_cancel_retry_and_attachments_are_as_written(client: Spec004Client) -> None:
