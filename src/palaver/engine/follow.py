@@ -6,8 +6,21 @@ A batch is one wake-up's worth. Readers at the same place share it, so its bytes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+Take = Callable[[], bool]
+"""Does for a reader that sleeps what it would do if it were woken. False: it has to be woken."""
+
+
+class Straight(Protocol):
+    """The short way to a reader that has everything: what comes next is handed over without waking its task."""
+
+    def has_room(self) -> bool:
+        """Whether `give` may be called now."""
+
+    def give(self, batch: Batch) -> None: ...
 
 
 class Bell:
@@ -15,25 +28,29 @@ class Bell:
 
     def __init__(self) -> None:
         self.rings = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], Take | None] = {}
 
     def ring(self) -> None:
         self.rings += 1
-        waiting, self._waiting = self._waiting, set()
-        for future in waiting:
-            if not future.done():
+        for future, take in list(self._waiting.items()):
+            del self._waiting[future]
+            if future.done():
+                continue
+            if take is not None and take():
+                self._waiting[future] = take
+            else:
                 future.set_result(None)
 
-    async def wait(self, rings: int) -> None:
-        """Returns when it has rung since it had rung `rings` times."""
+    async def wait(self, rings: int, take: Take | None = None) -> None:
+        """Returns when it has rung since it had rung `rings` times. At a ring for which `take` is true it sleeps on."""
         if self.rings != rings:
             return
         future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
+        self._waiting[future] = take
         try:
             await future
         except BaseException:  # whoever waited went away before it rang
-            self._waiting.discard(future)
+            self._waiting.pop(future, None)
             raise
 
 

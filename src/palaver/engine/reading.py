@@ -12,7 +12,7 @@ import msgspec
 
 from palaver.engine.actor import Actor
 from palaver.engine.feed import AllBatch
-from palaver.engine.follow import Batch
+from palaver.engine.follow import Batch, Straight
 from palaver.engine.parts import Parts, check_writable, plain
 from palaver.engine.tree import tree
 from palaver.errors import Refused
@@ -57,10 +57,12 @@ class Reading(Parts):
                 lines += more
             return EventsPage(lines, after + len(lines), head)
 
-    async def follow(self, session_id: str, after: int, *, tail: bool = False) -> AsyncGenerator[Batch, None]:
+    async def follow(
+        self, session_id: str, after: int, *, tail: bool = False, straight: Straight | None = None
+    ) -> AsyncGenerator[Batch, None]:
         session = await self.sessions.get(session_id)
         _check_cursor(after, session.safe.seq)
-        following = session.follow(after, tail=tail)
+        following = session.follow(after, tail=tail, straight=straight)
         try:
             async for batch in following:
                 yield batch

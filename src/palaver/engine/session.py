@@ -24,7 +24,7 @@ from palaver.core.due import EndTurn, Work, due
 from palaver.core.happened import Happened
 from palaver.core.state import State
 from palaver.engine.clock import Clock
-from palaver.engine.follow import Batch, Bell
+from palaver.engine.follow import Batch, Bell, Straight
 from palaver.engine.tail import PIECE, WAIT, Key, Piece, Tail
 from palaver.errors import DiskFailed, Refused
 from palaver.log import Log, Opened
@@ -110,6 +110,9 @@ class Session:
         self._logged, self._talking = Bell(), Bell()
         self._rang_at, self._ring_timer = 0.0, False
         self._waking = False
+        self._news: list[bytes] = []
+        """The lines that became safe since readers were last woken, from `_news_from` on."""
+        self._news_from = 1
         self._works: dict[Work, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._sick, self._stopping = False, False
@@ -290,6 +293,9 @@ class Session:
                 self._history.take(recorded)
             self._trim_tail(recorded.data)
         first = pending.recorded[0].seq
+        if not self._news:
+            self._news_from = first
+        self._news += pending.lines
         self.around.changed(self, list(enumerate(pending.lines, first)))
         if not self._waking:
             self._waking = True
@@ -310,6 +316,7 @@ class Session:
         self._reconcile()
         self._logged.ring()
         self._talking.ring()
+        self._news.clear()
         if self.safe.seq - self._checkpointed >= CHECKPOINT_EVERY and not self._stopping:
             self._spawn(self.checkpoint())
 
@@ -457,8 +464,26 @@ class Session:
 
     # --- readers ------------------------------------------------------------------------------------------------------------
 
-    async def follow(self, after: int = 0, *, tail: bool = False) -> AsyncGenerator[Batch, None]:
-        """Everything beyond `after`, then whatever comes: the log first, then the tail, nothing else is a source."""
+    async def follow(self, after: int = 0, *, tail: bool = False, straight: Straight | None = None) -> AsyncGenerator[Batch, None]:
+        """Everything beyond `after`, then whatever comes: the log first, then the tail, nothing else is a source.
+
+        While it waits, what comes goes to `straight` as long as that has room, and is not yielded.
+        """
+
+        def take() -> bool:
+            nonlocal after
+            if straight is None or self.deleted or not straight.has_room():
+                return False
+            if after < self.safe.seq and not (self._news and self._news_from <= after + 1):
+                return False  # it has waited since before those
+            lines = self._news[after + 1 - self._news_from :] if after < self.safe.seq else []
+            pieces = self._tail.beyond(seen, self._begun) if seen is not None and self._tail else []
+            if lines or pieces:
+                batch = self._shared(after + 1, lines, pieces, None)
+                after += len(lines)
+                straight.give(batch)
+            return True
+
         bell = self._talking if tail else self._logged
         head: int | None = self.safe.seq
         seen: dict[Key, int] | None = {} if tail else None
@@ -474,7 +499,7 @@ class Session:
                 if lines or pieces or caught_up is not None:
                     yield self._shared(first, lines, pieces, caught_up)
                 else:
-                    await bell.wait(rings)
+                    await bell.wait(rings, take)
             yield Batch(after + 1, deleted=True)
         finally:
             self.followers -= 1

@@ -10,8 +10,8 @@ import msgspec
 from palaver.serve.times import timestamp
 from palaver.wire.codec import VERSION
 
-PUSH = "palaver.push"
-"""Under `extensions` of a scope: writes a piece of the answer at once if it can."""
+WIRE = "palaver.wire"
+"""Under `extensions` of a scope: the connection itself, for the pieces of a stream."""
 
 Control = Literal["hello", "caught_up", "gap", "deleted"]
 

@@ -45,6 +45,15 @@ class Batch(Protocol):
         """Lines, then pieces, as server-sent events."""
 
 
+class Straight(Protocol):
+    """The short way to a reader that has everything: what comes next is handed over without waking its task."""
+
+    def has_room(self) -> bool:
+        """Whether `give` may be called now."""
+
+    def give(self, batch: Batch) -> None: ...
+
+
 class AllBatch(Protocol):
     @property
     def gap(self) -> Body | None: ...
@@ -142,7 +151,7 @@ class Hub(Protocol):
     async def workspace_tree(self, path: str, depth: int) -> Body: ...
     async def hello(self, session_id: str) -> Body: ...
 
-    def follow(self, session_id: str, after: int, *, tail: bool = False) -> AsyncGenerator[Batch, None]:
+    def follow(self, session_id: str, after: int, *, tail: bool = False, straight: Straight | None = None) -> AsyncGenerator[Batch, None]:
         """Raises `Refused` (cursor_ahead, cursor_gone, not_found) in place of the first batch, which comes at once."""
 
     def follow_all(self, after: int | None) -> AsyncGenerator[AllBatch, None]: ...

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from palaver.serve.bodies import JSON_LIMIT
-from palaver.serve.frames import PUSH
+from palaver.serve.frames import WIRE
 from palaver.serve.guard import HEADER_LIMIT, SAFE_HEADERS
 from palaver.serve.problems import problem
 
@@ -44,19 +44,19 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
-        self.scope["extensions"] = {PUSH: self.push}  # type: ignore[dict-item]  # an extension may be anything
+        self.scope["extensions"] = {WIRE: self}  # type: ignore[dict-item]  # an extension may be anything
         super().on_headers_complete()
 
-    def push(self, body: bytes) -> bool:
-        """Write a piece of the answer that is under way, without the steps that `send` takes for each. False: it has to be sent.
-
-        A stream to a thousand readers is made of such pieces.
-        """
+    def has_room(self) -> bool:
+        """Whether a piece of the answer that is under way may be pushed: it takes chunks, and its reader keeps up."""
         cycle = self.cycle
-        if self.flow.write_paused or not cycle.chunked_encoding or cycle.response_complete or cycle.disconnected or not body:
-            return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-        return True
+        over = cycle.response_complete or cycle.disconnected or self.transport.is_closing()
+        return bool(cycle.chunked_encoding) and not (over or self.flow.write_paused)
+
+    def push(self, body: bytes) -> None:
+        """Write a piece without the steps that `send` takes for each. A stream to a thousand readers is made of such pieces."""
+        if body:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse("bad_request", "What came is not HTTP/1.1 that can be read; the connection is closed")

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from palaver.errors import Invalid, Refused
-from palaver.serve.frames import PUSH, as_sse, control
+from palaver.serve.frames import WIRE, as_sse, control
 from palaver.serve.guard import SAFE_HEADERS, Receive, Scope, Send, values
 from palaver.serve.routes import Call, Outcome, Reply
 from palaver.serve.seam import AllBatch, Batch
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _LAST_WORD_SECONDS = 0.5
 _MOST_EVENTS = 10_000
-Push = Callable[[bytes], bool]
-"""Writes a piece at once if it can, and says whether it did."""
 _RETRY = b"retry: 1000\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -56,11 +54,13 @@ async def events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Ou
         return await session_events(app, call)
     after = await _cursor(app, call, _last_event_id(scope) or query.after or "0")
     hello = await app.hub.hello(call.session_id)
-    batches = app.hub.follow(call.session_id, after, tail=query.tail)
-    first = await anext(batches)
     render = partial(_session_frames, app, call.session_id)
+    wire = _wire_of(scope)
+    straight = None if wire is None else _Straight(wire, render)
+    batches = app.hub.follow(call.session_id, after, tail=query.tail, straight=straight)
+    first = await anext(batches)
     opening = _RETRY + as_sse("hello", control("hello", call.session_id, hello, app.clock())) + render(first)
-    return _Stream(app, call.identity.token_id, query.ticket, opening, batches, render, _pushes(scope))
+    return _Stream(app, call.identity.token_id, query.ticket, opening, batches, render, wire, straight)
 
 
 async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
@@ -68,7 +68,7 @@ async def all_events(app: Palaver, call: Call, scope: Scope, receive: Receive) -
     query = call.args(r.AllEventsQuery)
     cursor = _last_event_id(scope) or query.after
     batches = app.hub.follow_all(None if cursor is None else _number(cursor))
-    return _Stream(app, call.identity.token_id, query.ticket, _RETRY, batches, partial(_all_frames, app), _pushes(scope))
+    return _Stream(app, call.identity.token_id, query.ticket, _RETRY, batches, partial(_all_frames, app), _wire_of(scope))
 
 
 def _session_frames(app: Palaver, session_id: str, batch: Batch) -> bytes:
@@ -92,6 +92,33 @@ def _all_frames(app: Palaver, batch: AllBatch) -> bytes:
     return frames
 
 
+class Wire(Protocol):
+    """A connection on which pieces of an answer can be written at once."""
+
+    def has_room(self) -> bool: ...
+
+    def push(self, body: bytes) -> None: ...
+
+
+class _Straight:
+    """The short way to one reader."""
+
+    __slots__ = ("_render", "_used", "_wire", "has_room")
+
+    def __init__(self, wire: Wire, render: Callable[[Any], bytes]) -> None:
+        self._wire, self._render, self._used = wire, render, False
+        self.has_room = wire.has_room
+
+    def give(self, batch: Batch) -> None:
+        self._used = True
+        self._wire.push(self._render(batch))
+
+    def was_used(self) -> bool:
+        """Since this was last asked."""
+        used, self._used = self._used, False
+        return used
+
+
 @dataclass(slots=True)
 class _Stream:
     """One reader's answer: what the engine hands out, as bytes, until it hands out nothing more."""
@@ -102,11 +129,12 @@ class _Stream:
     opening: bytes
     batches: AsyncGenerator[Any, None]
     render: Callable[[Any], bytes]
-    push: Push
+    wire: Wire | None
+    straight: _Straight | None = None
 
     async def __call__(self, receive: Receive, send: Send) -> None:
         doors = self.app.doors
-        connection = _Connection(receive, send, self.push, self.app.keep_alive_s)
+        connection = _Connection(receive, send, self.wire, self.straight, self.app.keep_alive_s)
         async with aclosing(self.batches):
             with doors.tickets.streaming(self.ticket), doors.leases.hold(self.token_id, self._expires, connection.end):
                 await connection.run(self.opening, self.batches, self.render)
@@ -126,11 +154,12 @@ class _Over(Exception):
 class _Connection:
     """One reader's connection: what pours is a task of its own, so that each event wakes few frames."""
 
-    __slots__ = ("_ended", "_keep_alive_s", "_pouring", "_push", "_quiet", "_receive", "_send")
+    __slots__ = ("_ended", "_keep_alive_s", "_pouring", "_quiet", "_receive", "_send", "_straight", "_wire")
 
-    def __init__(self, receive: Receive, send: Send, push: Push, keep_alive_s: float) -> None:
+    def __init__(self, receive: Receive, send: Send, wire: Wire | None, straight: _Straight | None, keep_alive_s: float) -> None:
         self._receive = receive
-        self._push = push
+        self._wire = wire
+        self._straight = straight
         self._send = send
         self._keep_alive_s = keep_alive_s
         self._pouring: asyncio.Task[None] | None = None
@@ -169,7 +198,9 @@ class _Connection:
                 async for batch in batches:
                     self._quiet = False
                     body = render(batch)
-                    if not self._push(body):
+                    if self._wire is not None and self._wire.has_room():
+                        self._wire.push(body)
+                    else:
                         await self._send({"type": "http.response.body", "body": body, "more_body": True})
         except asyncio.CancelledError:
             if not self._ended:
@@ -183,7 +214,7 @@ class _Connection:
                 async with asyncio.timeout(self._keep_alive_s):
                     message = await self._receive()
             except TimeoutError:
-                if self._quiet:
+                if self._quiet and not (self._straight is not None and self._straight.was_used()):
                     await self._send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
                 self._quiet = True
             else:
@@ -191,10 +222,9 @@ class _Connection:
                     raise _Left
 
 
-def _pushes(scope: Scope) -> Push:
+def _wire_of(scope: Scope) -> Wire | None:
     """What our own server offers besides `send`; another one offers nothing."""
-    offered: Push = (scope.get("extensions") or {}).get(PUSH, lambda body: False)
-    return offered
+    return (scope.get("extensions") or {}).get(WIRE)
 
 
 def _last_event_id(scope: Scope) -> str | None:
