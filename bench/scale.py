@@ -25,7 +25,7 @@ class Scale:
     appends: int = 20_000
     logs: int = 50
     reader_counts: tuple[int, ...] = (1, 10, 100, 1_000)
-    deliveries: int = 24_000
+    deliveries: int = 20_000
     """Events times readers of one round of fan-out."""
     paced: int = 200
     """Deltas, at 50 a second."""

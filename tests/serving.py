@@ -234,9 +234,7 @@ class QuietHub:
     async def hello(self, session_id: str) -> dict[str, Any]:
         return {"epoch": self.epoch, "head_seq": 0, "session": {"id": self._known(session_id)}, "open": {}}
 
-    async def follow(
-        self, session_id: str, after: int, *, tail: bool = False, straight: object = None
-    ) -> AsyncGenerator[QuietBatch, None]:
+    async def follow(self, session_id: str, after: int, *, tail: bool = False, straight: object = None) -> AsyncGenerator[QuietBatch, None]:
         if after > 0:
             raise Refused("cursor_ahead", "beyond", oldest_seq=1, head_seq=0)
         yield QuietBatch()

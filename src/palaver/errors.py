@@ -57,9 +57,7 @@ class DiskFailed(Failed):
 class ModelFailed(Failed):
     """`retry_after` is what the provider asked for; `retryable` says whether asking again can help."""
 
-    def __init__(
-        self, code: str, message: str, *, retryable: bool = False, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
         super().__init__(code, message)
         self.retryable = retryable
         self.retry_after = retry_after

@@ -137,9 +137,9 @@ async def _serve(
     try:
         await serve_app(app, sock, stop, listening=listening)
     finally:
+        (folder.root / "daemon.json").unlink(missing_ok=True)
         for task in furnishing:
             await (await task).close()
-        (folder.root / "daemon.json").unlink(missing_ok=True)
 
 
 def spare_the_collector() -> None:

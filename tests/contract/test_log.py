@@ -53,7 +53,7 @@ async def test_a_log_that_is_not_there_is_refused(make_log: MakeLog) -> None:
 
 async def test_a_new_log_is_empty_and_numbers_from_one(make_log: MakeLog) -> None:
     log = make_log()
-    assert await log.open(KEY, create=True) == (0, None, 0, None)
+    assert await log.open(KEY, create=True) == (0, None, 0, None, False)
     assert await log.read(KEY, 0) == []
     await log.append(KEY, 0, [line(1)])
     assert await log.read(KEY, 0) == [line(1)]

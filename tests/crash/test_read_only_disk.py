@@ -151,6 +151,6 @@ async def test_a_daemon_on_a_read_only_log_serves_it_and_refuses_to_write(tmp_pa
     disk.below = tmp_path / "data" / "sessions"
     async with palaver(tmp_path, disk=disk) as here, here.chat(chat.id) as chat:
         refused = await chat.refused("POST", "messages", SAID)
-        assert (refused.status, refused.code) == (409, "read_only")
+        assert (refused.status, refused.code) == (507, "disk")
         assert "writable" in refused.json["detail"]
         await reads_on(chat, before)

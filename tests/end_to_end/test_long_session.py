@@ -85,9 +85,7 @@ async def test_the_newest_page_costs_what_it_shows(long: tuple[Here, CountingDis
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("left", [0, 7, 500])
-async def test_a_replay_from_a_late_cursor_reads_only_the_end(
-    long: tuple[Here, CountingDisk, int], story: Story, left: int
-) -> None:
+async def test_a_replay_from_a_late_cursor_reads_only_the_end(long: tuple[Here, CountingDisk, int], story: Story, left: int) -> None:
     """Promise 1: from any cursor, by a seek and not by a search."""
     here, disk, size = long
     await here.ask("GET", PATH)

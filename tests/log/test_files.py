@@ -149,7 +149,7 @@ async def test_a_torn_write_that_cannot_be_kept_leaves_the_log_readable(tmp_path
     with pytest.raises(DiskFailed):
         await log.append(KEY, 3, [line(4)])
     disk.heal()
-    assert (await log.open(KEY))[2:] == (5, None)
+    assert (await log.open(KEY))[2:] == (5, None, False)
     await log.append(KEY, 3, [line(4)])
 
 

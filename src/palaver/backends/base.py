@@ -11,7 +11,7 @@ from palaver.backends.checked import Checked
 from palaver.models.base import ModelMessage
 from palaver.tools.base import ToolDefinition
 from palaver.wire.commands import AnyCommand
-from palaver.wire.ids import CallId, MessageId, PartId, SessionId, StepId, TurnId
+from palaver.wire.ids import MessageId, PartId, SessionId, StepId, TurnId
 from palaver.wire.values import Mode, TextKind, ToolCall
 
 
@@ -69,8 +69,6 @@ class Prompt:
     tools: Sequence[ToolDefinition]
     recall: Recall
     checked: RecallChecks
-    pending: tuple[CallId, ...] = ()
-    """Calls of an earlier life that have no result."""
 
 
 class Backend(Protocol):

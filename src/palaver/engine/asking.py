@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -74,13 +75,8 @@ class Asking(Parts):
 
     async def _answer_in_turn(self, session: Session, ask_id: AskId, answer: r.ApprovalAnswer, actor: Actor) -> dict[str, Any]:
         """One answer at a time: while a wider grant is being written, other answers to the same ask wait for it."""
-        lock = self._answering.setdefault(ask_id, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._answer_now(session, ask_id, answer, actor)
-        finally:
-            if not lock.locked():
-                self._answering.pop(ask_id, None)
+        async with self._answering.setdefault(ask_id, asyncio.Lock()):
+            return await self._answer_now(session, ask_id, answer, actor)
 
     async def _answer_now(self, session: Session, ask_id: AskId, answer: r.ApprovalAnswer, actor: Actor) -> dict[str, Any]:
         command = c.AnswerApproval(
@@ -100,9 +96,13 @@ class Asking(Parts):
         written = await self._grant(session, ask, command)
         try:
             reply = await session.send(command)
-        except (Refused, DiskFailed):
+        except Refused:  # a cancel came first
             if written is not None:
-                await written[0].remove_rule(written[1], actor.name)
+                await session.kept(partial(written[0].remove_rule, written[1], actor.name))
+            raise
+        except DiskFailed:
+            if written is not None:  # withdrawn as soon as the disk takes it
+                session.later(session.kept(partial(written[0].remove_rule, written[1], actor.name)))
             raise
         self.sessions.reached("answer.logged")
         await self._settle_siblings(session, written[0] if written else None)
@@ -142,7 +142,7 @@ class Asking(Parts):
             await self.calls.settle_by_rules(session)
         if workspace is not None:
             for other in self.sessions.in_workspace(workspace.path):
-                if other is not session:
+                if other is not session and not other.read_only:
                     await self.calls.settle_by_rules(other)
 
     async def answer_question(self, question_id: str, answer: r.QuestionAnswer, actor: Actor) -> dict[str, Any]:
@@ -186,7 +186,8 @@ class Asking(Parts):
         workspace = await self.workspaces.get(path)
         kept = await workspace.add_rule(rule, actor.name)
         for session in self.sessions.in_workspace(path):
-            await self.calls.settle_by_rules(session)
+            if not session.read_only:
+                await self.calls.settle_by_rules(session)
         return _rule(kept, path)
 
     async def remove_rule(self, rule_id: str, actor: Actor) -> None:

@@ -181,6 +181,10 @@ class Calls:
             cwd=call.input.get("cwd") if isinstance(call.input, dict) and isinstance(call.input.get("cwd"), str) else None,
         )
 
+    def forget(self, session_id: SessionId) -> None:
+        """The session left memory, or is gone."""
+        self._recent.pop(session_id, None)
+
     def _limit_rate(self, session_id: SessionId) -> None:
         now, recent = self.clock.ticks(), self._recent.setdefault(session_id, deque())
         while recent and recent[0] < now - 60:

@@ -39,15 +39,16 @@ class Feed:
 
     async def follow(self, after: int | None) -> AsyncGenerator[AllBatch, None]:
         """From now on without a number; after one that is remembered; after any other `gap`, then from now on."""
-        gap, head = None, self._next - 1
-        if after is None or not self._first - 1 <= after <= head:
-            if after is not None:
-                gap = {"oldest_seq": self._first, "head_seq": head}
-            after = head
-        yield AllBatch(gap, {**await self._hello(), "head_seq": head})
+        hello = True
         while True:
-            rings = self._bell.rings
-            start = max(0, after + 1 - self._first)
+            rings, head = self._bell.rings, self._next - 1
+            known = after is not None and self._first - 1 <= after <= head
+            if hello or after is None or not known:  # at the beginning, and where a slow reader was left behind
+                gap = None if known or after is None else {"oldest_seq": self._first, "head_seq": head}
+                hello, after = False, after if known else head
+                yield AllBatch(gap, {**await self._hello(), "head_seq": head})
+                continue
+            start = after + 1 - self._first
             news = self._items[start:]
             if not news:
                 await self._bell.wait(rings)

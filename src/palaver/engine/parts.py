@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -48,7 +49,7 @@ class Parts:
     """Folders that no workspace of a lesser token may be or hold."""
 
     def __post_init__(self) -> None:
-        self._answering: dict[str, asyncio.Lock] = {}
+        self._answering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changing_settings = asyncio.Lock()
 
     def may_set_mode(self, mode: str, actor: Actor) -> None:
@@ -109,5 +110,4 @@ def check_open(session: Session) -> None:
 
 def check_writable(session: Session) -> None:
     check_open(session)
-    if session.read_only:
-        raise Refused("read_only", f"This session can only be read: {session.read_only}")
+    session.check_writable()

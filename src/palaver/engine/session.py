@@ -91,6 +91,8 @@ class Session:
     safe: State = field(default_factory=State)
     pages: PageIndex = field(default_factory=PageIndex)
     read_only: str | None = None
+    unwritable: bool = False
+    """It is the disk that takes no writes: whoever wants to write is told so as of every disk that fails."""
     followers: int = 0
     deleted: bool = False
     closing: bool = False
@@ -138,7 +140,7 @@ class Session:
                 self.safe = apply(self.safe, recorded)
                 self.pages.note(recorded)
         self._ahead = self.safe
-        self.read_only = opened.read_only
+        self.read_only, self.unwritable = opened.read_only, opened.read_only is not None and not opened.newer
 
     def start_with(self, state: State) -> None:
         """The fold of a log that has just been made."""
@@ -186,20 +188,29 @@ class Session:
         with suppress(DiskFailed):  # whoever waits for it hears of it
             await self.settled()
 
+    def check_writable(self) -> None:
+        if self.read_only and self.unwritable:
+            raise DiskFailed(self.read_only)
+        if self.read_only:
+            raise Refused("read_only", f"This session can only be read: {self.read_only}")
+
     # --- commands -----------------------------------------------------------------------------------------------------------
 
     async def send(self, command: c.AnyCommand) -> c.Reply | None:
         """A client's command: decided, and on disk when this returns. Raises `Refused`, `DiskFailed`."""
-        if self.read_only:
-            raise Refused("read_only", f"This session can only be read: {self.read_only}")
+        self.check_writable()
         if self.closing or self.deleted:
             raise Refused("session_closed", "This session is being closed.")
         self.touched = self.around.clock.ticks()
+        await self.mark()
+        return await self.submit(command)
+
+    async def mark(self) -> None:
+        """Says on disk that something may be open here; before whatever a client makes happen."""
         if not self.marked:
             await self.around.mark_open(self.id)
             self.marked = True
             self.around.reached("marker.synced")
-        return await self.submit(command)
 
     async def submit(self, command: c.AnyCommand) -> c.Reply | None:
         """Decide and record. A caller that gives up changes nothing."""
@@ -317,10 +328,13 @@ class Session:
         self._logged.ring()
         self._talking.ring()
         self._news.clear()
+        if self._tail:
+            self._rang_at = asyncio.get_running_loop().time()  # text in flight went along
         if self.safe.seq - self._checkpointed >= CHECKPOINT_EVERY and not self._stopping:
-            self._spawn(self.checkpoint())
+            self.later(self.checkpoint())
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def later(self, work: Coroutine[None, None, None]) -> None:
+        """Beside whatever else goes on; nobody waits for it."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -351,6 +365,8 @@ class Session:
         def ended(_: asyncio.Task[None]) -> None:
             self._works.pop(work, None)
             self.touched = self.around.clock.ticks()
+            if not self._stopping and work in due(self.safe):  # it broke off: nothing else would start it again
+                asyncio.get_running_loop().call_later(RETRY_FIRST, self._reconcile)
 
         task.add_done_callback(ended)
 
@@ -368,7 +384,7 @@ class Session:
         self._halted = turn.id
         for task in self._works.values():
             _cancel(task)
-        self._spawn(self._cancel_later(msgspec.structs.replace(cancel, turn_id=turn.id)))
+        self.later(self._cancel_later(msgspec.structs.replace(cancel, turn_id=turn.id)))
 
     async def _cancel_later(self, cancel: c.CancelTurn) -> None:
         await self.report(cancel)

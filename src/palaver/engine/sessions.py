@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,6 @@ class Sessions:
     idle_s: float = IDLE_S
     index: SessionIndex = field(init=False)
     feed: Feed = field(init=False)
-    running: bool = True
 
     def __post_init__(self) -> None:
         self._loaded: dict[str, asyncio.Task[Session]] = {}
@@ -80,11 +80,10 @@ class Sessions:
             async with asyncio.timeout(RECOVERY_S):
                 await self._recovered.wait()
         except TimeoutError:
-            return
+            self._recovered.set()  # once: nobody after this waits again
 
     async def stop(self) -> None:
         """End running turns as interrupted, leave open those that only wait, and leave whole logs."""
-        self.running = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -174,7 +173,11 @@ class Sessions:
     async def get(self, session_id: str) -> Session:
         """The session, loaded and recovered. Raises `Refused("not_found")`."""
         if ready := self._unrecovered.get(session_id):
-            await ready.wait()
+            try:
+                async with asyncio.timeout(RECOVERY_S):
+                    await ready.wait()
+            except TimeoutError:
+                raise DiskFailed("What the last run left open cannot be written down yet. Check the disk, then try again.") from None
         return await self._open(session_id)
 
     async def _open(self, session_id: str) -> Session:
@@ -233,6 +236,8 @@ class Sessions:
             await self._create(session, first)
         except DiskFailed:
             await self.log.close(session.key)
+            with suppress(DiskFailed, Refused):  # it was never answered: no start shall find it
+                await self.folder.remove_session(session_id)
             raise
         return session
 
@@ -249,7 +254,7 @@ class Sessions:
         await self.folder.write_session_json(session.id, self._session_json(session))
         self._loaded[session.id] = asyncio.ensure_future(_already(session))
         await self._loaded[session.id]
-        self._heard(session, [(recorded.seq, line) for recorded, line in zip(first, lines, strict=True)])
+        self._heard(session, [(1, lines[0])])  # the past that a fork copies is no news
 
     async def make_ready(self, session_id: SessionId) -> None:
         """An empty log in a folder of its own; a start that finds it so forgets it."""
@@ -260,11 +265,12 @@ class Sessions:
 
     async def remove(self, session: Session) -> None:
         """Take the session away for good. Nothing of it runs any more."""
+        await self.folder.remove_session(session.id)  # first: where that fails, the session stays as it is
         await session.stop()
-        await self.folder.remove_session(session.id)
         session.delete()
         self._loaded.pop(session.id, None)
         self._locals.pop(session.id, None)
+        self.calls.forget(session.id)
         self._changed.discard(session)
         self.index.delete(session.id)
         await self.log.close(session.key)
@@ -283,11 +289,16 @@ class Sessions:
 
     async def _tidy(self) -> None:
         """Bring the list and `session.json` up to date, take marks away and let idle sessions go."""
-        changed, self._changed = self._changed, set()
-        for session in changed:
+        for session in list(self._changed):
+            self._changed.discard(session)
             self._put_row(session)
-            if not session.deleted:
+            if session.deleted or session.read_only:
+                continue
+            try:
                 await self.folder.write_session_json(session.id, self._session_json(session), durable=False)
+            except DiskFailed as error:  # it is tried again; the others do not wait for it
+                self._changed.add(session)
+                self.calls.complain(f"Tidying up failed, and is tried again: {error}")
         quiet = [session for session in self._in_memory() if self._quiet(session)]
         at = {session.id: session.safe.seq for session in quiet}
         if quiet:
@@ -314,6 +325,7 @@ class Sessions:
         if session.may_leave and session.id in self._loaded:
             del self._loaded[session.id]
             self._locals.pop(session.id, None)
+            self.calls.forget(session.id)
             await self.log.close(session.key)
 
     # --- marks, rows and what clients call local ----------------------------------------------------------------------------------
@@ -389,9 +401,14 @@ class Sessions:
         return self._locals.setdefault(session_id, Local())
 
     async def save_local(self, session: Session, local: Local) -> None:
-        self._locals[session.id] = local
+        before, self._locals[session.id] = self.local(session.id), local
+        try:
+            await self.folder.write_local_json(session.id, msgspec.json.encode(local))
+        except DiskFailed:
+            if self._locals.get(session.id) is local:
+                self._locals[session.id] = before
+            raise
         self._changed.add(session)
-        await self.folder.write_local_json(session.id, msgspec.json.encode(local))
 
     def open_asks(self) -> Iterator[Session]:
         return (session for session in self._in_memory() if session.safe.asks)

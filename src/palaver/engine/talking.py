@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -76,10 +77,12 @@ class Talking(Parts):
         async with self.sessions.using(session_id) as session:
             check_writable(session)
             wanted = self._checked(session, changes, actor)
-            info = session.safe.created
+            info = session.ahead.created  # what was decided before this, on disk or not
             different = {name: value for name, value in wanted.items() if getattr(info, name) != value}
             if different:
                 await session.send(c.UpdateSession(changes=different))
+            else:
+                await session.settled()
             return self.sessions.shown(session)
 
     def _checked(self, session: Session, changes: dict[str, Any], actor: Actor) -> dict[str, Any]:
@@ -99,15 +102,19 @@ class Talking(Parts):
     async def delete(self, session_id: str, actor: Actor) -> None:
         async with self.sessions.using(session_id) as session:
             session.closing = True
-            if not session.read_only:
-                await self._emptied(session, actor)
-            await self.sessions.remove(session)
+            try:
+                if not session.read_only:
+                    await self._emptied(session, actor)
+                await self.sessions.remove(session)
+            finally:
+                session.closing = session.deleted
 
     async def close(self, session_id: str, actor: Actor) -> dict[str, Any]:
         async with self.sessions.using(session_id) as session:
             check_writable(session)
             session.closing = True
             try:
+                await session.mark()
                 await self._emptied(session, actor)
                 await session.submit(c.CloseSession(by=actor.name))
             finally:
@@ -204,7 +211,8 @@ class Talking(Parts):
                 )
             )
             if post.draft_rev is not None:
-                await self._clear_draft(session, post.draft_rev)
+                with suppress(DiskFailed):  # the message is accepted; its draft stays
+                    await self._clear_draft(session, post.draft_rev)
             return plain(reply)
 
     async def _clear_draft(self, session: Session, rev: int) -> None:

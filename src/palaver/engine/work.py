@@ -22,7 +22,7 @@ from palaver.engine import big
 from palaver.engine.calls import Calls
 from palaver.engine.clock import Clock, milliseconds
 from palaver.engine.session import Session
-from palaver.errors import Failed, LimitReached, Refused, ToolFailed
+from palaver.errors import DiskFailed, Failed, LimitReached, Refused, ToolFailed
 from palaver.models.base import ModelMessage
 from palaver.tools.ask_user import answer_text
 from palaver.tools.base import Tool
@@ -134,7 +134,6 @@ class Works:
             tools=self.calls.offered(),
             recall=recall,
             checked=checked,
-            pending=tuple(turn.calls),
         )
 
     async def _whole(self, session: Session, message: ModelMessage) -> ModelMessage:
@@ -164,7 +163,13 @@ class Works:
         if call.state == "running":
             await self._give_up(session, turn_id, call_id)
             return
-        whole = await self.calls.whole(session, call.tool_call, call.refs)
+        try:
+            whole = await self.calls.whole(session, call.tool_call, call.refs)
+        except (Refused, DiskFailed) as error:
+            text = f"The call did not start: its input could not be read. {error.message}"
+            result = ToolResult(call_id, False, (Part("text", text=text),), error=CallError("tool_error", text))
+            await session.report(c.CompleteCall(turn_id=turn_id, result=result, duration_ms=0))
+            return
         tool = self.calls.tools.find(whole.name)
         if call.shown is not None and await self._changed_since(session, turn_id, tool, whole, call.shown):
             return

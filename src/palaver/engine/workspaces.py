@@ -32,7 +32,6 @@ class Workspace:
         self._key = f"workspaces/{name}"
         self._log, self._clock = log, clock
         self._head = 0
-        self._open = False
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
@@ -65,12 +64,13 @@ class Workspace:
 
     async def _write_now(self, event: e.AnyEvent) -> None:
         async with self._writing:
-            if not self._open:
-                await self._log.open(self._key, create=True)
-                self._open = True
-            recorded = e.Recorded(self._head + 1, self._clock.now(), NONE, None, event)
-            await self._log.append(self._key, self._head, [encode_event(recorded)])
-            self._note(recorded)
+            await self._log.open(self._key, create=True)
+            try:
+                recorded = e.Recorded(self._head + 1, self._clock.now(), NONE, None, event)
+                await self._log.append(self._key, self._head, [encode_event(recorded)])
+                self._note(recorded)
+            finally:
+                await self._log.close(self._key)  # few writes, and there may be more of them than files may be open
 
     def _note(self, recorded: e.Recorded) -> None:
         self._head = recorded.seq

@@ -25,7 +25,9 @@ class Opened(NamedTuple):
     cut_bytes: int
     """Length of a torn last line that was cut off (and is kept beside the log for whoever wants to look)."""
     read_only: str | None
-    """Why nothing can be appended: a newer major version, or a failed write that could not be cut back."""
+    """Why nothing can be appended: a newer major version, or a disk that takes no writes."""
+    newer: bool = False
+    """It is the version: no disk's fault, and no repair will help."""
 
 
 class Log(Protocol):

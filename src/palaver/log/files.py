@@ -54,7 +54,7 @@ class FileLog:
                 raise disk_failed(f"{self._root / key} could not be opened", error) from error
             self._logs[key] = OpenLog(self._writers, ready)
         kept = ready.kept and Checkpoint(ready.kept.seq, ready.kept.data)
-        return Opened(ready.lines, kept, ready.cut_bytes, ready.read_only)
+        return Opened(ready.lines, kept, ready.cut_bytes, ready.read_only, ready.newer)
 
     def append(self, key: str, expected_seq: int, lines: Sequence[bytes]) -> Future[None]:
         """As `Log.append`. Lines wait for one pass of the loop and the sync that is running; nothing lingers beyond that."""
@@ -62,7 +62,9 @@ class FileLog:
 
     async def read(self, key: str, after: int, *, up_to: int | None = None, limit: int = 262_144) -> list[bytes]:
         """As `Log.read`; the newest lines come from memory. Raises `DiskFailed`."""
-        log = self._logs[key]
+        log = self._logs.get(key)
+        if log is None:  # closed meanwhile: its session was deleted
+            raise Refused("not_found", f"There is no log {key!r}.")
         last = log.safe if up_to is None else min(up_to, log.safe)
         if after >= last:
             return []

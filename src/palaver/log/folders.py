@@ -167,12 +167,14 @@ class DataFolder:
         return sorted(entry.name for entry in self._workspaces.iterdir() if _WORKSPACE.fullmatch(entry.name))
 
     async def write_session_json(self, session_id: str, data: bytes, *, durable: bool = True) -> None:
-        """Replace `session.json`, and make the session's folder if need be. Without `durable` it is a cache that a power cut may empty."""
-        await self._replace(self.session_folder(session_id) / "session.json", data, durable=durable)
+        """Replace `session.json`. The durable one comes first and makes the folder if need be; without `durable` it is a cache that a
+        power cut may empty, and nothing is written for a session that was removed meanwhile.
+        """
+        await self._replace(self.session_folder(session_id) / "session.json", data, durable=durable, make=durable)
 
     async def write_local_json(self, session_id: str, data: bytes) -> None:
         """Replace `local.json`: draft and read mark."""
-        await self._replace(self.session_folder(session_id) / "local.json", data, durable=True)
+        await self._replace(self.session_folder(session_id) / "local.json", data, durable=True, make=False)
 
     def read_session_json(self, session_id: str) -> bytes | None:
         return self._read(self.session_folder(session_id) / "session.json")
@@ -202,16 +204,19 @@ class DataFolder:
         for entry in list(self.sessions.glob(f"{_TRASH}*")):
             shutil.rmtree(entry, ignore_errors=True)
 
-    async def _replace(self, path: Path, data: bytes, *, durable: bool) -> None:
+    async def _replace(self, path: Path, data: bytes, *, durable: bool, make: bool) -> None:
         lock = self._writing.setdefault(path, asyncio.Lock())
         async with lock:  # in the order of the calls: the newest stays
             try:
-                await in_thread(partial(self._replace_now, path, data, durable=durable))
+                await in_thread(partial(self._replace_now, path, data, durable=durable, make=make))
+            except FileNotFoundError:
+                return  # the session was removed meanwhile
             except OSError as error:
                 raise disk_failed(f"{path} could not be written", error) from error
 
-    def _replace_now(self, path: Path, data: bytes, *, durable: bool) -> None:
-        make_folders(self._disk, path.parent)
+    def _replace_now(self, path: Path, data: bytes, *, durable: bool, make: bool) -> None:
+        if make:
+            make_folders(self._disk, path.parent)
         replace_file(self._disk, path, data, durable=durable, reached=self._reached)
 
     def _read(self, path: Path) -> bytes | None:

@@ -33,6 +33,7 @@ class Ready(NamedTuple):
     kept: Kept | None
     cut_bytes: int
     read_only: str | None
+    newer: bool
 
 
 class _Versioned(msgspec.Struct):
@@ -75,7 +76,8 @@ def _examine(disk: Disk, folder: Path, fd: int, refusal: str | None) -> Ready:
     kept = checkpoint.load(disk, folder / CHECKPOINT_NAME, fd, size)
     found = scan(disk, fd, size, kept.entries, kept.known) if kept else scan(disk, fd, size)
     whole = _without_garbage(disk, fd, found, kept.known if kept else START)
-    refusal = refusal or _newer(disk, fd, whole)
+    newer = _newer(disk, fd, whole)
+    refusal = newer or refusal
     cut = 0
     if refusal is None and whole.end < size:
         try:
@@ -88,7 +90,7 @@ def _examine(disk: Disk, folder: Path, fd: int, refusal: str | None) -> Ready:
         # nothing was ever promised here, so a crash may have come before the names of file and folder were synced
         disk.sync_folder(folder)
         disk.sync_folder(folder.parent)
-    return Ready(fd, whole.lines, whole.end, whole.entries, kept, cut, refusal)
+    return Ready(fd, whole.lines, whole.end, whole.entries, kept, cut, refusal, newer is not None)
 
 
 def _without_garbage(disk: Disk, fd: int, found: Scan, floor: Entry) -> Scan:
