@@ -218,7 +218,8 @@ async def test_attach_in_a_terminal_answers_from_the_keyboard_and_leaves_at_its_
         (tmp_path / "token").write_text("id.secret")
         (tmp_path / "daemon.json").write_text(json.dumps({"pid": os.getpid(), "url": daemon.url, "token_file": str(tmp_path / "token")}))
         ours, theirs = pty.openpty()
-        env = {**os.environ, "PALAVER_DATA": str(tmp_path), "TERM": "xterm"}
+        here = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        env = {**here, "PALAVER_DATA": str(tmp_path), "TERM": "xterm"}
         command = (sys.executable, "-m", "palaver.cli.main", "attach", "last")
         process = await asyncio.create_subprocess_exec(*command, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
