@@ -84,7 +84,7 @@ class Row:
 def row(name: str, unit: str, values: Sequence[float], floors: Sequence[float] = (), *, goal: Goal | None = None, note: str = "") -> Row:
     """The medians of what the rounds gave."""
     middle = median(values)
-    spread = (max(values) - min(values)) / 2 / middle if middle else 0.0
+    spread = (max(values) - min(values)) / 2 / abs(middle) if middle else 0.0
     return Row(name, unit, middle, median(floors) if floors else None, goal, spread, note)
 
 

@@ -219,7 +219,7 @@ def _many_turns(scale: Scale, daemon: Daemon, port: int) -> Row:
         return grew(walls)
 
     values, floors = [], []
-    for _ in range(scale.few_rounds):
+    for _ in range(scale.rounds):
         value, sizes = ours()
         values.append(value)
         floors.append(bare(sizes))

@@ -31,7 +31,7 @@ from palaver.serve.tokens import write_private
 from palaver.settings import Settings, config_path
 from palaver.settings_edit import change
 from palaver.tools import ToolRegistry, builtin
-from palaver.tools.base import ToolKind
+from palaver.tools.base import BrokenTool, Tool, ToolKind
 from palaver.tools.environment import child_environment
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.own import load_own
@@ -79,7 +79,7 @@ def build(
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
     checks = _checks(settings)
     calls = Calls(
-        ToolRegistry(builtin(jobs, checks.commands), load_own),
+        ToolRegistry((), lambda _: _tools(jobs, checks)),
         _files(folder, blobs),
         workspaces,
         clock,
@@ -110,6 +110,13 @@ def build(
         (folder.root.resolve(), _own_settings(settings, env), Path.home().resolve()),
     )
     return Daemon(hub, sessions, log, models, jobs)
+
+
+def _tools(jobs: BackgroundJobs, checks: Checks) -> tuple[list[Tool], list[BrokenTool]]:
+    """All tools, loaded when the first turn wants them: that is a tenth of a start."""
+    ours = builtin(jobs, checks.commands)
+    own, broken = load_own({tool.definition().name for tool in ours})
+    return [*ours, *own], broken
 
 
 # --- settings as values -------------------------------------------------------------------------------------------------------

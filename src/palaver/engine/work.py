@@ -79,6 +79,7 @@ class Works:
         error: ErrorInfo | None = None
         stop: StopReason
         try:
+            await self.calls.tools.ready()
             backend = self.backends.get(turn.backend)
             if backend is None:
                 raise Failed("backend_missing", f"The backend {turn.backend!r} is not there. Choose another agent.")
@@ -117,7 +118,8 @@ class Works:
             if session.ahead.waiting is not session.safe.waiting:
                 await session.told()  # a message that this step reads: it is part of the history once the disk has that
             history = await session.history()
-            return [await self._whole(session, message) for message in history.messages(closing=True)]
+            told = history.messages(closing=True)
+            return [message if message.plain else await self._whole(session, message) for message in told]
 
         async def checked() -> Checked:
             return (await session.history()).checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -32,6 +33,16 @@ class ModelMessage:
     """Of a tool message: which call it answers."""
     ok: bool = True
     """Of a tool message: the call succeeded."""
+
+    @cached_property
+    def plain(self) -> bool:
+        """It is all here: no media belong to it, and no text of it is continued in a file."""
+        return all(part.type in ("text", "thinking") and not (part.truncated and part.ref) for part in self.parts)
+
+    @cached_property
+    def memo(self) -> dict[str, bytes]:
+        """What a service is told of it, made once: a conversation is sent again with every step."""
+        return {}
 
     @property
     def text(self) -> str:

@@ -68,7 +68,7 @@ class _StreamOptions(msgspec.Struct):
 
 class _Body(msgspec.Struct, omit_defaults=True):
     model: str
-    messages: list[_Message]
+    messages: list[msgspec.Raw]
     stream: bool
     stream_options: _StreamOptions
     tools: list[_Tool] = []
@@ -91,7 +91,7 @@ def to_body(
     """The whole body. `tools` is False for a model that cannot call them, `media` None for one that sees no images: they are named."""
     body = _Body(
         model,
-        [_message(message, media) for message in request.messages if _says_something(message)],
+        [msgspec.Raw(told) for message in request.messages if (told := _told(message, media))],
         True,
         _StreamOptions(True),
         [_tool(tool) for tool in request.tools] if tools else [],
@@ -99,6 +99,16 @@ def to_body(
     if max_output is not None:
         setattr(body, max_output_field, max_output)
     return _encoder.encode(body)
+
+
+def _told(message: ModelMessage, media: Media | None) -> bytes:
+    """Empty for one that says nothing. What takes no file to tell is encoded once."""
+    told = message.memo.get("chat_completions")
+    if told is None:
+        told = _encoder.encode(_message(message, media)) if _says_something(message) else b""
+        if message.plain:
+            message.memo["chat_completions"] = told
+    return told
 
 
 def _says_something(message: ModelMessage) -> bool:

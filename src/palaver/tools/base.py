@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -121,11 +122,17 @@ class ToolRegistry:
         self._all()
         return self._broken
 
-    def _all(self) -> dict[str, Tool]:
+    async def ready(self) -> None:
+        """Loads what is not loaded yet, in a thread: it takes long enough for others to notice."""
         if self._more is not None:
-            more, self._more = self._more, None
+            await asyncio.to_thread(self._all)
+
+    def _all(self) -> dict[str, Tool]:
+        more = self._more
+        if more is not None:  # two that come at once load the same
             tools, self._broken = more(self._tools.keys())
-            self._tools |= {tool.definition().name: tool for tool in tools}
+            self._tools = self._tools | {tool.definition().name: tool for tool in tools}
+            self._more = None
         return self._tools
 
     def find(self, name: str) -> Tool:
