@@ -2,7 +2,8 @@
 
 The first segment of the path says what comes: `/burst-20000/v1/chat/completions` 20 000 deltas as fast as the socket takes them,
 `/each-20000/…` the same with a write for each, `/paced-50-200/…` 50 deltas a second, 200 in all, each of them the clock's
-nanoseconds when it was written. `GET /sizes` gives the size of every request since it was last asked.
+nanoseconds when it was written; `/calls-20/…` a call of `read_file` until 20 have their result, then a word. `GET /sizes` gives the
+size of every request since it was last asked.
 
     python bench/model.py    prints its port, and serves until stdin ends
 """
@@ -35,6 +36,17 @@ def _chunked(data: bytes) -> bytes:
 END = _event({"index": 0, "delta": {}, "finish_reason": "stop"}) + _chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
 
+TOOL = b'"role":"tool"'
+_CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.txt"}'}}
+CALL = (
+    HEAD
+    + _event({"index": 0, "delta": {"tool_calls": [_CALL]}, "finish_reason": None})
+    + _event({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+    + _chunked(b"data: [DONE]\n\n")
+    + b"0\r\n\r\n"
+)
+
+
 @lru_cache(maxsize=8)
 def burst(count: int) -> bytes:
     return HEAD + delta(WORD) * count + END
@@ -63,9 +75,9 @@ class Connection(asyncio.Protocol):
         head, found, body = self._buffer.partition(b"\r\n\r\n")
         if found and len(body) >= (length := _length(head)):
             self._buffer = body[length:]
-            self._answer(head.split(b" ", 2)[1].decode(), length)
+            self._answer(head.split(b" ", 2)[1].decode(), length, body[:length])
 
-    def _answer(self, path: str, size: int) -> None:
+    def _answer(self, path: str, size: int, body: bytes) -> None:
         what, *numbers = path.split("/")[1].split("-")
         if what == "sizes":
             body = json.dumps(self._sizes).encode()
@@ -75,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._sizes.append(size)
         if what == "burst":
             self._transport.write(burst(int(numbers[0])))
+        elif what == "calls":
+            self._transport.write(burst(1) if body.count(TOOL) >= int(numbers[0]) else CALL)
         elif what == "each":
             self._writing = asyncio.ensure_future(self._each(int(numbers[0])))
         else:

@@ -18,6 +18,7 @@ import accepting
 import appending
 import fanning
 import history
+import looping
 import rivals
 import starting
 import streaming
@@ -32,6 +33,7 @@ FAMILIES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "streaming": streaming.rows,
     "fanning": fanning.rows,
     "history": history.rows,
+    "looping": looping.rows,
     "rivals": rivals.rows,
 }
 

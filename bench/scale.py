@@ -30,6 +30,8 @@ class Scale:
     paced: int = 200
     """Deltas, at 50 a second."""
     answers: int = 300
+    calls: int = 20
+    """Of tools, in one turn."""
     history: int = 100_000
     short_history: int = 100
 
@@ -55,5 +57,6 @@ TINY = Scale(
     deliveries=30,
     paced=5,
     answers=5,
+    calls=3,
     history=200,
 )

@@ -2,7 +2,7 @@
 
 - docs/requirements.md has each id once, as `met` with tests, `later`, or `decided otherwise` with the reason.
 - docs/rules.md has the promises 1 to 9; with `--strict-rules` each names a test.
-- docs/security.md has a row for each rule from 1 to 9, in order, and each names a test.
+- docs/security.md has a row for each rule from 1 to 9, then for those of the others that are held, in order, and each names a test.
 - Every test that any page under docs/ names exists. `tests/may_skip.txt` too names only tests that exist.
 
 With `--claims` it prints the tests whose docstrings name an id that the page does not give them yet, to judge and copy.
@@ -30,7 +30,9 @@ GUARDED = 9
 STATES = ("met", "later", "decided otherwise")
 ROW = re.compile(r"^\| *(S[0-4]|T)-(\d\d) *\|(.*)\|\s*$")
 GUARD = re.compile(r"^\| *(\d+) *\|[^|]+\|(.*)\|\s*$", re.MULTILINE)
-NAMED = re.compile(r"`(tests/[^`\s]+)`")
+NAMED = re.compile(r"`(tests/[^`\s]+|web/[^`:]+\.test\.tsx?(?:::[^`]+)?)`")
+"""A test by its path and its name; one of TypeScript by its path and the words that it is given."""
+WORDED = re.compile(r"[(\[]\s*([\"'`])((?:(?!\1).)+)\1")
 
 
 class Row(NamedTuple):
@@ -93,8 +95,9 @@ def check_rules(page: str, *, strict: bool) -> Iterator[str]:
 
 def check_security(page: str) -> Iterator[str]:
     guards = [(int(number), shown) for number, shown in GUARD.findall(page)]
-    if [number for number, _ in guards] != list(range(1, GUARDED + 1)):
-        yield f"has rows for {', '.join(str(number) for number, _ in guards) or 'no rule'}; it must have 1 to {GUARDED}, in order"
+    numbers = [number for number, _ in guards]
+    if numbers[:GUARDED] != list(range(1, GUARDED + 1)) or numbers != sorted(set(numbers)):
+        yield f"has rows for {', '.join(map(str, numbers)) or 'no rule'}; it must have 1 to {GUARDED}, in order"
     yield from (f"row {number} names no test" for number, shown in guards if not NAMED.search(shown))
 
 
@@ -103,7 +106,13 @@ def check_tests(names: Iterable[str], root: Path = ROOT) -> Iterator[str]:
 
 
 def exists(name: str, root: Path = ROOT) -> bool:
-    """Whether `tests/path.py::test_name` (or `…::Class::test_name`, or the file alone) is there; parameters in `[…]` are not looked at."""
+    """Whether `tests/path.py::test_name` (or `…::Class::test_name`, or the file alone) is there; parameters in `[…]` are not looked at.
+
+    Of `web/path.test.ts::words` the words have to stand there as the first of a call's arguments or of a row.
+    """
+    if name.startswith("web/"):
+        path, _, words = name.partition("::")
+        return (root / path).is_file() and words in worded(root / path)
     file, *inner = name.split("[")[0].split("::")
     return (root / file).is_file() and "::".join(inner) in defined(root / file)
 
@@ -112,6 +121,12 @@ def exists(name: str, root: Path = ROOT) -> bool:
 def defined(path: Path) -> frozenset[str]:
     """The names of all functions and classes of a file, with their classes before them, and the empty name for the file itself."""
     return frozenset({"", *names_in(ast.parse(path.read_bytes()))}) if path.suffix == ".py" else frozenset({""})
+
+
+@cache
+def worded(path: Path) -> frozenset[str]:
+    """The first texts of calls and rows in a file of TypeScript, and the empty words for the file itself."""
+    return frozenset({"", *(words for _, words in WORDED.findall(path.read_text(encoding="utf-8")))})
 
 
 def names_in(node: ast.AST, prefix: str = "") -> Iterator[str]:

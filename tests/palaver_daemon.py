@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -20,9 +20,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from palaver.daemon import Daemon as Built
 from palaver.daemon import build
-from palaver.engine.sessions import IDLE_S
+from palaver.engine.keeping import IDLE_S
 from palaver.log.disk import Disk
 from palaver.log.folders import DataFolder
+from palaver.models.discover import SERVICES, Service
 from palaver.settings import load
 from palaver.views.session import listed
 from palaver.views.transcript import Page, Transcript, drop_provisional, show, show_tail, to_page
@@ -389,10 +390,15 @@ async def palaver(
     disk: Disk | None = None,
     idle_s: float = IDLE_S,
     pace_s: float = 0.0,
+    services: Sequence[Service] = SERVICES,
     change: Callable[[Built], None] = lambda built: None,
+    sandbox: bool = False,
     **front: Any,
 ) -> AsyncIterator[Here]:
-    """A daemon on the folder, as often one after another as a test likes: what the last one left is what the next one finds."""
+    """A daemon on the folder, as often one after another as a test likes: what the last one left is what the next one finds.
+
+    `sandbox`: commands are held, as they are for people; without it they may write where a test looks, under their own numbers.
+    """
     settings = folder / "settings" / "config.toml"
     for place in (settings.parent, folder / "work"):
         place.mkdir(parents=True, exist_ok=True)
@@ -402,7 +408,8 @@ async def palaver(
     lock = data.lock()
     assert lock is not None, "another daemon has this folder"
     known = {"PATH": os.environ["PATH"], "PALAVER_DISCOVER": "0", **(env or {})}
-    built = build(load(str(settings), known), data, env=known, disk=disk, idle_s=idle_s, demo_pace_s=pace_s)
+    values = load(str(settings), known, None if sandbox else {"sandbox.mode": "off"})
+    built = build(values, data, env=known, disk=disk, idle_s=idle_s, demo_pace_s=pace_s, services=services)
     change(built)
     built.sessions.start()
     try:
@@ -441,14 +448,14 @@ class Process(Client):
 
 @asynccontextmanager
 async def palaver_process(
-    folder: Path, *words: str, env: Mapping[str, str] | None = None, config: str = "", umask: int = -1
+    folder: Path, *words: str, env: Mapping[str, str] | None = None, config: str = "", umask: int = -1, sandbox: bool = False
 ) -> AsyncGenerator[Process, None]:
-    """`palaver serve` on the folder; killed at the end of the block if the test has not ended it."""
+    """`palaver serve` on the folder; killed at the end of the block if the test has not ended it. `sandbox`: as of `palaver`."""
     settings = folder / "settings" / "config.toml"
     for place in (settings.parent, folder / "work"):
         place.mkdir(parents=True, exist_ok=True)
         place.chmod(0o700)
-    settings.write_text(config)
+    settings.write_text(config if sandbox else f'{config}\n[sandbox]\nmode = "off"\n')
     settings.chmod(0o600)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PALAVER_", "OPENAI_"))}
     known = {**kept, "HOME": str(folder), "PALAVER_CONFIG": str(settings), "PALAVER_DISCOVER": "0", **(env or {})}

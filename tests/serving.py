@@ -251,7 +251,7 @@ class QuietHub:
         raise ZeroDivisionError("a bug")
 
     async def settings(self) -> dict[str, Any]:
-        return {"values": {}, "origins": {}}
+        return {"values": {}, "origins": {}, "schema": {}}
 
     async def add_message(self, session_id: str, post: Any, actor: Any) -> dict[str, Any]:
         return {"message_id": "msg_1", "turn_id": None, "delivered": "stored", "text": post.parts[0].text, "by": actor.name}

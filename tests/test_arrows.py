@@ -20,16 +20,20 @@ ARROWS: dict[str, set[str]] = {
     "core": {"errors", "wire"},
     "views": {"errors", "wire", "core.state"},
     "log": {"errors", "wire"},
-    "tools": {"errors", "wire"},
+    "sandbox": {"errors"},
+    "tools": {"errors", "wire", "sandbox"},
+    "changes": {"errors", "tools.git", "tools.patch", "tools.patch_text", "tools.paths"},
     "policy": {"errors", "wire", "tools.base"},
     "models": {"errors", "wire", "tools.base"},
-    "backends": {"errors", "wire", "tools", "models"},
-    "engine": {"errors", "wire", "core", "views", "log", "tools", "policy", "models", "backends"},
+    "context": {"errors", "wire", "tools", "models.base", "models.tokens"},
+    "backends": {"errors", "wire", "tools", "models", "context"},
+    "engine": {"errors", "wire", "core", "views", "log", "tools", "changes", "policy", "models", "backends", "context", "sandbox.variants"},
     "serve": {"errors", "wire", "views", "engine"},
     "client": {"errors", "wire", "views"},
     "settings": {"errors", "policy", "models.registry"},
     "settings_edit": {"errors", "settings"},
-    "cli": {"errors", "views", "client", "settings"},
+    "settings_schema": {"settings", "settings_edit"},
+    "cli": {"errors", "views", "client", "settings", "sandbox.variants"},
     "tui": {"errors", "views", "client", "settings"},
     "daemon": {
         "errors",
@@ -38,19 +42,23 @@ ARROWS: dict[str, set[str]] = {
         "views",
         "log",
         "tools",
+        "changes",
         "policy",
         "models",
         "backends",
+        "context",
         "engine",
         "serve",
         "settings",
         "settings_edit",
+        "settings_schema",
+        "sandbox",
     },
     "life": {"errors", "log.disk", "log.folders", "engine.clock", "serve", "settings", "daemon"},
 }
 """What each part may import besides itself. A dotted name lets in that module alone."""
 
-LATE: dict[str, set[str]] = {"cli": {"life"}, "life": {"tools.environment"}}
+LATE: dict[str, set[str]] = {"cli": {"life", "models"}, "life": {"tools.environment"}}
 """And what it may import inside a function only: whoever asks for help does not start a server."""
 
 PURE = ("wire", "core", "views")
@@ -61,7 +69,7 @@ IMPURE_MODULES = set(
 )
 """Clocks, chance, the disk, the network and everything that waits."""
 
-EDGES = {"wire/ids.py": {"os", "time"}}
+EDGES = {"wire/ids.py": {"random", "time"}}
 """Where ids are made, for whoever stands at the edge; `core` and `views` get them handed in."""
 
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "fresh", "new_id"}

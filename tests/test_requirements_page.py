@@ -85,3 +85,13 @@ def test_a_named_test_is_found_whatever_it_stands_in_and_a_misspelt_one_is_not(t
     assert list(check.check_tests([f"tests/test_it.py{name}" for name in good], tmp_path)) == []
     assert len(list(check.check_tests([f"tests/test_it.py{name}" for name in bad], tmp_path))) == len(bad)
     assert list(check.check_tests(["tests/test_that.py::test_plain"], tmp_path)) == ["tests/test_that.py::test_plain does not exist"]
+
+
+def test_a_test_of_typescript_is_found_by_the_words_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "some.test.ts").write_text('test("it holds", () => {});\ntest.each(ROWS)(\n  "$name holds",\n  () => {},\n);\n')
+    assert check.exists("web/some.test.ts", tmp_path)
+    assert check.exists("web/some.test.ts::it holds", tmp_path)
+    assert check.exists("web/some.test.ts::$name holds", tmp_path)
+    assert not check.exists("web/some.test.ts::it held", tmp_path)
+    assert not check.exists("web/other.test.ts::it holds", tmp_path)

@@ -99,7 +99,16 @@ def test_every_key_of_the_page_is_taken(tmp_path: Path) -> None:
     assert settings.limits.seconds == 600.0 and settings.limits.cost == 1.5
     assert settings.sandbox.network
     given = {key for key, origin in settings.origins.items() if origin == "file"}
-    assert given == set(settings.origins) - {"discover", "limits.output_mib", "sandbox.env"}
+    assert given == set(settings.origins) - {
+        "discover",
+        "limits.ask",
+        "limits.output_mib",
+        "sandbox.env",
+        "models.fast.audio",
+        "models.fast.files",
+        "models.fast.echo",
+        "models.fast.extra",
+    }
 
 
 def test_an_absent_file_means_the_defaults_of_the_page(tmp_path: Path) -> None:
@@ -129,6 +138,7 @@ def test_an_absent_file_means_the_defaults_of_the_page(tmp_path: Path) -> None:
         ("[models.'a b']\nbase_url = 'http://x'\napi_key = 'k'\n", "3: there is no key 'models.a b.api_key'. Did you mean 'api_key_env'?"),
         ("[models.a]\nbase_url = 'ftp://x'\n", "2: models.a.base_url: expected `str` matching regex"),
         ("[models.a]\nbase_url = 'http://x'\nfallback = 'b'\n", "3: models.a.fallback: there is no model named 'b'. There are: a, demo."),
+        ("[models.a]\nbase_url = 'http://x'\n[models.a.extra]\nstream = false\n", "4: models.a.extra.stream: Palaver sets this member"),
         ("[agents.x]\nenv = { A = 1 }\n", "2: agents.x.env: expected `str`, got `int`."),
         ("[approval]\nrequire_for_kinds = ['exce']\n", "2: approval.require_for_kinds.0: invalid enum value 'exce'. Did you mean 'exec'?"),
         (

@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from palaver import __version__
-from palaver.backends.loop import Checks, LoopBackend
-from palaver.engine.agents import Agent, Agents
+from palaver.backends.loop import Checks, Limits, LoopBackend
+from palaver.backends.requests import Requests
+from palaver.engine.agents import OUT_OF_REACH, Agent, Agents
 from palaver.engine.calls import Calls, Files
+from palaver.engine.changes import Changes
 from palaver.engine.clock import Clock
 from palaver.engine.hub import Hub
-from palaver.engine.sessions import IDLE_S, Sessions
+from palaver.engine.keeping import IDLE_S
+from palaver.engine.sessions import Sessions
 from palaver.engine.work import Works
 from palaver.engine.workspaces import Workspaces
-from palaver.errors import Failed, Refused
+from palaver.errors import Failed
 from palaver.log.blobs import Blobs
 from palaver.log.disk import Disk, nothing
 from palaver.log.files import FileLog
 from palaver.log.folders import DataFolder
 from palaver.models.base import Model
-from palaver.models.registry import ModelSettings, Registry
+from palaver.models.discover import SERVICES, Service
+from palaver.models.registry import CHOSEN, Registry, from_sections, read_chosen
 from palaver.policy import ApprovalPolicy, PatchReviewPolicy
+from palaver.sandbox.variants import Sandbox
 from palaver.serve.tokens import write_private
 from palaver.settings import Settings, config_path
 from palaver.settings_edit import change
+from palaver.settings_schema import schema
 from palaver.tools import ToolRegistry, builtin
 from palaver.tools.base import BrokenTool, Tool, ToolKind
 from palaver.tools.environment import child_environment
+from palaver.tools.hooks import hook_folders
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.own import load_own
 from palaver.tools.processes import MARK, Marks, new_secret
 from palaver.tools.verify_commands import find_commands
 from palaver.wire.ids import CallId, SessionId
-from palaver.wire.values import Cost, FileRef, Rule, Usage
+from palaver.wire.values import FileRef, Rule
+
+if TYPE_CHECKING:
+    from palaver.context.repository import Repositories
 
 
 @dataclass
@@ -50,10 +62,13 @@ class Daemon:
     log: FileLog
     models: Registry
     jobs: BackgroundJobs
+    sandbox: Sandbox
 
     async def close(self) -> None:
         await self.sessions.stop()
+        self.sessions.calls.changes.close()
         await self.jobs.close()
+        await asyncio.to_thread(self.sandbox.forget)
         await self.models.aclose()
         await self.log.shut()
 
@@ -68,31 +83,46 @@ def build(
     reached: Callable[[str], None] = nothing,
     idle_s: float = IDLE_S,
     demo_pace_s: float | None = None,
+    services: Sequence[Service] = SERVICES,
 ) -> Daemon:
     """The daemon of one data folder, which is locked already. Nothing runs until `sessions.start()`."""
     clock = clock or Clock()
     log = FileLog(folder.root, disk, reached=reached)
     blobs = Blobs(folder, disk)
-    models = _models(settings, env, demo_pace_s)
+    models = _models(settings, env, demo_pace_s, folder.root / CHOSEN, services)
     jobs = BackgroundJobs(clock.now)
     workspaces = Workspaces(log, folder, clock)
+    repositories = cache(lambda: _repositories(folder.root / "cache"))
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
     checks = _checks(settings)
+    sandbox = _sandbox(settings, folder, env)
+    files, protected = _files(folder, blobs), (folder.root.resolve(), _own_settings(settings, env))
     calls = Calls(
-        ToolRegistry((), lambda _: _tools(jobs, checks)),
-        _files(folder, blobs),
+        ToolRegistry((), lambda _: _tools(jobs, checks, sandbox, repositories())),
+        files,
         workspaces,
         clock,
         _environment(env, settings, models, marks),
+        Changes(folder.root, files.put, protected, reached),
         approval=_approval(settings),
         review=PatchReviewPolicy(settings.patch_review.mode),
-        protected=(folder.root.resolve(), _own_settings(settings, env)),
+        protected=protected,
         deadline_s=settings.approval.deadline_s,
         per_minute=settings.limits.tool_calls_per_minute,
-        end_jobs=jobs.close,
+        guarded=partial(hook_folders, home=Path.home()),
+        jobs=jobs,
+        end_jobs=partial(_end_session, jobs, sandbox),
     )
-    loop = LoopBackend(lambda name: _model(models, name), clock.now, settings.limits.steps, checks)
-    works = Works({"loop": loop}, calls, clock, _cost(models), reached)
+    loop = LoopBackend(
+        lambda name: _model(models, name),
+        clock.now,
+        Requests(clock.now, lambda reach, question, room: repositories().bundle(reach, question, room), models.cost),
+        _limits(settings),
+        checks,
+        fallback_of=models.fallback_of,
+        cost_of=models.cost,
+    )
+    works = Works({"loop": loop}, calls, clock, reached, None if settings.limits.ask else settings.limits.seconds, {"loop": loop})
     sessions = Sessions(log, folder, clock, calls, works, marks, reached, idle_s)
     hub = Hub(
         sessions,
@@ -104,31 +134,47 @@ def build(
         clock,
         _epoch(folder.root / "epoch"),
         __version__,
-        models.offers,
-        lambda: {"values": settings.values(), "origins": settings.origins},
+        models.looked,
+        lambda: {"values": settings.values(), "origins": settings.origins, "schema": schema()},
         lambda values: change(settings.path, values, _write_settings),
-        (folder.root.resolve(), _own_settings(settings, env), Path.home().resolve()),
+        (*protected, Path.home().resolve()),
+        sandbox.found,
     )
-    return Daemon(hub, sessions, log, models, jobs)
+    return Daemon(hub, sessions, log, models, jobs, sandbox)
 
 
-def _tools(jobs: BackgroundJobs, checks: Checks) -> tuple[list[Tool], list[BrokenTool]]:
+async def _end_session(jobs: BackgroundJobs, sandbox: Sandbox, session_id: SessionId) -> None:
+    await jobs.close(session_id)
+    await asyncio.to_thread(sandbox.forget, session_id)
+
+
+def _tools(jobs: BackgroundJobs, checks: Checks, sandbox: Sandbox, maps: Repositories) -> tuple[list[Tool], list[BrokenTool]]:
     """All tools, loaded when the first turn wants them: that is a tenth of a start."""
-    ours = builtin(jobs, checks.commands)
+    ours = builtin(jobs, checks.commands, sandbox, maps, require_clean=checks.require_clean)
     own, broken = load_own({tool.definition().name for tool in ours})
     return [*ours, *own], broken
+
+
+def _repositories(folder: Path) -> Repositories:
+    from palaver.context.repository import Repositories  # what a first turn needs is not loaded by a start
+
+    return Repositories(folder)
 
 
 # --- settings as values -------------------------------------------------------------------------------------------------------
 
 
-def _models(settings: Settings, env: Mapping[str, str], demo_pace_s: float | None) -> Registry:
-    known = [
-        ModelSettings(name, **{field: getattr(model, field) for field in model.__struct_fields__})
-        for name, model in settings.models.items()
-    ]
-    pace = {} if demo_pace_s is None else {"demo_pace_s": demo_pace_s}
-    return Registry(known, env, preferred=settings.defaults.model, silence_s=settings.limits.silence_s, **pace)
+def _models(settings: Settings, env: Mapping[str, str], demo_pace_s: float | None, chosen: Path, services: Sequence[Service]) -> Registry:
+    return Registry(
+        from_sections(settings.models),
+        env,
+        preferred=settings.defaults.model,
+        silence_s=settings.limits.silence_s,
+        demo_pace_s=demo_pace_s,
+        chosen=read_chosen(chosen),
+        keep=lambda names: write_private(chosen, msgspec.json.encode(names)),
+        services=services,
+    )
 
 
 def _model(models: Registry, name: str | None) -> Model:
@@ -137,21 +183,12 @@ def _model(models: Registry, name: str | None) -> Model:
     return models.get(name)
 
 
-def _cost(models: Registry) -> Callable[[str | None, Usage], Cost | None]:
-    def cost(name: str | None, usage: Usage) -> Cost | None:
-        try:
-            return models.cost(name, usage) if name else None
-        except Refused:
-            return None  # a model that the settings no longer name has no price
-
-    return cost
-
-
 def _agents(settings: Settings, models: Registry) -> Agents:
     configured = {
-        name: Agent(name, agent.backend, name, agent.model or models.default(), mode=agent.mode, prompt=agent.prompt)
-        for name, agent in settings.agents.items()
+        name: Agent(name, "loop", name, agent.model, mode=agent.mode, prompt=agent.prompt)
         if agent.backend == "loop"
+        else Agent(name, agent.backend, name, capabilities=OUT_OF_REACH, command=agent.command or agent.backend)
+        for name, agent in settings.agents.items()
     }
     return Agents(models, configured, agent=settings.defaults.agent, mode=settings.defaults.mode, delivery=settings.defaults.delivery)
 
@@ -162,9 +199,36 @@ def _approval(settings: Settings) -> ApprovalPolicy:
     return ApprovalPolicy(kinds, settings.approval.require_for_tools, rules)
 
 
+def _limits(settings: Settings) -> Limits:
+    limits = settings.limits
+    return Limits(limits.steps, limits.same_call, limits.cost, limits.seconds, limits.ask)
+
+
 def _checks(settings: Settings) -> Checks:
     verify = settings.verify
-    return Checks(verify.auto, verify.attempts, partial(find_commands, configured=verify.commands))
+    return Checks(verify.auto, verify.attempts, partial(find_commands, configured=verify.commands), verify.require_clean)
+
+
+def _sandbox(settings: Settings, folder: DataFolder, env: Mapping[str, str]) -> Sandbox:
+    def names() -> Sequence[str]:
+        from palaver.policy.paths import GUARDED  # with the first command: what decides is not needed for a start
+
+        return GUARDED
+
+    def is_plain_git(line: str) -> bool:
+        from palaver.policy.plain_git import is_plain_git  # as above
+
+        return is_plain_git(line)
+
+    return Sandbox(
+        mode=settings.sandbox.mode,
+        network=settings.sandbox.network,
+        own=(folder.root.resolve(), _own_settings(settings, env)),
+        home=str(Path.home()),
+        names=names,
+        guarded=partial(hook_folders, home=Path.home()),
+        is_plain_git=is_plain_git,
+    )
 
 
 def _environment(env: Mapping[str, str], settings: Settings, models: Registry, marks: Marks) -> Callable[[CallId], Mapping[str, str]]:

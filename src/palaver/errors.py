@@ -15,6 +15,7 @@ Anything else that is raised is a bug, and rises to the one `except Exception` i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -38,6 +39,13 @@ class Invalid(Refused):
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__("invalid", message, errors=[{"path": path, "message": message}])
+
+    @classmethod
+    def all(cls, wrong: Sequence[Invalid]) -> Invalid:
+        """Several at once, in their order."""
+        together = cls("\n".join(one.message for one in wrong))
+        together.extra["errors"] = [entry for one in wrong for entry in one.extra["errors"]]
+        return together
 
 
 class Failed(PalaverError):

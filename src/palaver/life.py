@@ -149,6 +149,7 @@ def spare_the_collector() -> None:
     """
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+    gc.enable()
 
 
 def _wiring() -> Callable[..., Daemon]:

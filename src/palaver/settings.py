@@ -54,11 +54,21 @@ class ModelSection(Section, frozen=True, forbid_unknown_fields=True):
     context_window: Count | None = None
     max_output: Count | None = None
     vision: bool = False
+    """It takes images."""
+    audio: bool = False
+    """It takes WAV and MP3."""
+    files: bool = False
+    """It takes PDF; text files go to every model."""
     tools: bool = True
     price_in: Price | None = None
     """For a million tokens."""
     price_out: Price | None = None
     fallback: str | None = None
+    """The model that answers when this one cannot."""
+    echo: Literal["auto", "none", "reasoning_content"] = "auto"
+    """What of its thinking it is given back: what came, as far as that is known to help; nothing; or always `reasoning_content`."""
+    extra: dict[str, Any] = {}
+    """More members of each request, such as `reasoning_effort`."""
 
 
 class AgentSection(Section, frozen=True, forbid_unknown_fields=True):
@@ -109,6 +119,8 @@ class Limits(Section, frozen=True, forbid_unknown_fields=True):
     silence_s: Positive = 120.0
     seconds: Positive | None = None
     cost: Positive | None = None
+    ask: bool = False
+    """Where steps, seconds or cost are used up, a person is asked for more; else the turn ends."""
     output_mib: Count = 64
     """What one call may print before it ends with an error."""
 
@@ -156,8 +168,22 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 _SECTIONS = tuple(field.name for field in msgspec.structs.fields(_File))
+SECTIONS: tuple[tuple[str, type[Section], bool], ...] = (
+    ("defaults", Defaults, False),
+    ("server", Server, False),
+    ("models", ModelSection, True),
+    ("agents", AgentSection, True),
+    ("approval", Approval, False),
+    ("verify", Verify, False),
+    ("patch_review", PatchReview, False),
+    ("limits", Limits, False),
+    ("sandbox", Sandbox, False),
+)
+"""Every table, what is in it, and whether that stands below a name which the person gives."""
 _FREE_KEYS: dict[tuple[str, ...], type[Section]] = {("models",): ModelSection, ("agents",): AgentSection}
 """Tables whose keys are names that the person gives."""
+_OURS = {"model", "messages", "tools", "stream", "stream_options"}
+"""Members of a request that `extra` cannot have."""
 _ENV_KEYS = {"PALAVER_MODEL": ("defaults", "model")}
 
 
@@ -296,6 +322,9 @@ def _check_together(path: Path, text: str, found: _File) -> None:
         if agent.backend == "loop":  # what modes a program has, it says itself
             one_of("mode", ("agents", name, "mode"), agent.mode, get_args(LoopMode))
     for name, model in found.models.items():
+        if own := _OURS.intersection(model.extra):
+            key = ("models", name, "extra", min(own))
+            raise _bad(path, _line(text, key), f"{'.'.join(key)}: Palaver sets this member of the request itself. Leave it out.")
         one_of("model", ("models", name, "fallback"), model.fallback, [*found.models, "demo"])
     for number, rule in enumerate(found.approval.rules):
         if not (rule.tool or rule.kind or rule.path or rule.command or rule.domain):

@@ -30,24 +30,35 @@ _BY_HAND = re.compile(
 def change(path: Path, values: Mapping[str, Any], write: Callable[[Path, str], None]) -> list[str]:
     """Put these values into the file, `null` takes one out. Gives the dotted keys that changed: the next start reads them.
 
-    `values` has dotted keys, or tables inside of tables. Raises `Refused("file_only")` with the lines for the file, `Invalid` with the
-    key as its path, `DiskFailed`. Either all of it is written, or nothing.
+    `values` has dotted keys, or tables inside of tables. Raises `Refused("file_only")` with the lines for the file, `Invalid` with each
+    wrong key as a path, `DiskFailed`. Either all of it is written, or nothing.
     """
     wanted = dict(_flat(values))
     for key, value in wanted.items():
-        if _BY_HAND.fullmatch(".".join(key)):
+        if is_by_hand(".".join(key)):
             raise _file_only(path, key, value)
+    wrong: list[Invalid] = []
     try:
         before = path.read_text("utf-8") if path.exists() else ""
         after = before
         for key, value in wanted.items():
-            after = _edited(path, after, key, value)
+            try:
+                after = _edited(path, after, key, value)
+            except Invalid as invalid:
+                wrong.append(invalid)
+        if wrong:
+            raise Invalid.all(wrong)
         if after != before:
             write(path.resolve(), after)
     except OSError as error:
         raise DiskFailed(f"{path} could not be changed ({error.strerror}). Nothing of it was.") from error
     then, now = tomllib.loads(before), tomllib.loads(after)
     return [".".join(key) for key in wanted if _at(then, key) != _at(now, key)]
+
+
+def is_by_hand(key: str) -> bool:
+    """Whether this dotted key is changed in the file alone."""
+    return _BY_HAND.fullmatch(key) is not None
 
 
 def _flat(values: Mapping[str, Any], before: Key = ()) -> Iterator[tuple[Key, Any]]:

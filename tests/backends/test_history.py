@@ -69,7 +69,7 @@ def test_the_history_of_a_random_session_is_legal_at_every_event(random: Any) ->
 @given(st.randoms(use_true_random=False))
 def test_every_word_that_was_read_or_said_is_told_once_in_its_order(random: Any) -> None:
     """Promise 3, against the plain rule: turns in order, without those that were retried, input as it was read."""
-    events = [r for r in random_log(random).recorded if not isinstance(r.data, e.ContextCompacted)]
+    events = [r for r in random_log(random).recorded if not isinstance(r.data, e.ContextCompacted | e.TurnUndone)]
     made = History()
     for recorded in events:
         made.take(recorded)
@@ -292,6 +292,37 @@ def test_a_call_of_the_daemon_is_a_note_after_the_batch() -> None:
     story.fails(verify, "tool_error", "make test ended with 2.")
     note = "u [Not from the person: `verify` was run automatically, it failed.]\ntool_error: make test ended with 2.\n"
     assert told(story)[-2:] == ["t changed", note]
+
+
+def test_a_turn_that_was_stopped_before_its_first_word_says_so() -> None:
+    """Nobody does later what was called off; where something was said, that is marked itself."""
+    story = Story()
+    story.asks("delete it all")
+    story.ends("cancelled")
+    story.asks("hello")
+    story.says("Hello.")
+    story.ends("cancelled")
+    note = "u [Not from the person: The turn was stopped here, before anything was said or done.]"
+    assert told(story) == ["u delete it all", note, "u hello", "a Hello."]
+    assert [message.code for message in history(story).messages(True)] == [None, "stopped", None, None]
+
+
+def test_what_was_stopped_and_tried_again_was_not_stopped() -> None:
+    story = Story()
+    turn = story.asks("go")
+    story.ends("cancelled")
+    story.starts(story.recorded[0].data.message.id, trigger="retry", attempt_of=turn)  # type: ignore[union-attr]  # it is the message
+    assert told(story) == ["u go"]
+
+
+def test_an_empty_answer_leaves_a_note_in_its_place() -> None:
+    story = Story()
+    story.asks("go")
+    story.says("")
+    story.log(e.Notice(level="info", code="empty_answer", text="It was empty."))
+    story.log(e.Notice(level="info", code="another", text="Not for the model."))
+    story.says("Sorry.")
+    assert told(story) == ["u go", "u [Not from the person: It was empty.]", "a Sorry."]
 
 
 def test_a_name_and_arguments_that_no_provider_takes_are_made_fit() -> None:

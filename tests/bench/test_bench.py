@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[2] / "bench" / "run.py"
-FAMILIES = ("starting", "accepting", "appending", "streaming", "fanning", "history", "rivals")
+FAMILIES = ("starting", "accepting", "appending", "streaming", "fanning", "history", "looping", "rivals")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

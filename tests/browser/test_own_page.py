@@ -54,6 +54,10 @@ BREACHES = {
     f"new EventSource('{ELSEWHERE}')": "connect-src",
     f"navigator.sendBeacon('{ELSEWHERE}')": "connect-src",
 }
+DRAWN = """new Promise((drawn) => {
+  const look = () => (document.querySelector("h1, h2") ? drawn() : setTimeout(look, 10));
+  look();
+})"""
 BREACH = """new Promise((resolve) => {
   const add = (tag) => document.body.appendChild(document.createElement(tag));
   addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), { once: true });
@@ -130,6 +134,7 @@ def test_the_page_keeps_its_own_policy(world: World, daemon: str) -> None:
                 assert not await tab.open(url)
                 assert await tab.run("document.title") == "Palaver"
                 assert await tab.run("Array.from(document.styleSheets, (sheet) => sheet.cssRules.length > 0)") == [True]
+                await tab.run(DRAWN)
                 assert await tab.run("fetch('/v1/health').then((got) => got.status)") == 200
             assert tab.policy_reports() == []
 

@@ -341,6 +341,19 @@ def retry(play: Play) -> None:
     play.refuses(c.RetryTurn(turn_id=play.state.last_turn_id or TurnId(""), new_turn_id=TurnId("turn_0")))
 
 
+def compaction(play: Play) -> None:
+    """It is asked for between turns, once at a time, and a turn that starts takes it over."""
+    play.says("Build it")
+    play.refuses(c.RequestCompaction(by="user"))
+    play.answered()
+    play.send(c.RequestCompaction(by="user", instructions="Keep the port"))
+    play.send(c.RequestCompaction(by="user"))
+    play.says("Go on")
+    play.answered()
+    play.closes()
+    play.refuses(c.RequestCompaction(by="user"))
+
+
 def stored(play: Play) -> None:
     """Messages that did not run wait for the next one that does; a queued item takes them along when its turn starts."""
     play.stores("One")
@@ -507,6 +520,7 @@ CASES: dict[str, Callable[[Play], None]] = {
         queue_of_steers,
         queue_emptied,
         retry,
+        compaction,
         stored,
         approvals,
         ask_again,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from palaver.backends.history import History, is_legal
-from palaver.core.due import AwaitDeadline, EndTurn, RunTool, TakeTurn, due
+from palaver.core.due import AwaitDeadline, CompactHistory, EndTurn, RunTool, TakeTurn, due
 from palaver.core.state import State
 from palaver.wire import events as e
 from palaver.wire.ids import AskId, CallId, MessageId, TurnId
@@ -185,9 +185,9 @@ def waiting_ids(state: State) -> Iterable[MessageId]:
 def _work(state: State) -> None:
     turn, work = state.turn, due(state)
     if turn is None:
-        assert work == frozenset()
+        assert work == (frozenset() if state.compaction is None else {CompactHistory(state.compaction.seq)})
         return
-    assert all(piece.turn_id == turn.id for piece in work if not isinstance(piece, AwaitDeadline))
+    assert all(piece.turn_id == turn.id for piece in work if not isinstance(piece, AwaitDeadline | CompactHistory))
     if turn.ending:
         assert work == {EndTurn(turn.id)}
         return

@@ -74,7 +74,7 @@ class Person:
         await hub.cancel(second, None, True, PERSON)
         self.promises.append((second, lambda log: len(log.all(e.TurnCancelRequested)) == 1))
         await self.one.turn_ends(second, turn_id)
-        await hub.put_draft(second, {"text": "half", "attachments": [], "rev": 0})
+        await hub.put_draft(second, {"text": "half", "attachments": [], "rev": 0}, PERSON)
         self.draft = second
         await hub.close(second, PERSON)
         self.promises.append((second, lambda log: log.state.closed))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from palaver.errors import Refused
 from palaver.models import ModelCall, from_model_call, to_model_tools
@@ -147,6 +148,32 @@ async def test_settings_that_make_no_sense_change_nothing(here: Here, values: Js
     else:
         assert (answer.status, answer.json["errors"][0]["path"]) == (422, place)
         assert "TOML" not in answer.json["detail"] and file.read_text() == ""
+
+
+async def test_every_wrong_setting_is_named(here: Here) -> None:
+    """CLIENTS.md 3: 422 per key."""
+    values = {"defaults.mode": "edti", "limits.steps": 5, "limits.seconds": -1, "server": {"prot": 1}}
+    answer = await here.answer("PATCH", "/v1/settings", {"values": values})
+    assert (answer.status, answer.code) == (422, "invalid")
+    assert [error["path"] for error in answer.json["errors"]] == ["defaults.mode", "limits.seconds", "server.prot"]
+    assert (here.folder / "settings" / "config.toml").read_text() == ""
+
+
+async def test_the_settings_come_with_a_schema_that_they_fit(tmp_path: Path) -> None:
+    """CLIENTS.md 3: `{values, origins, schema}`; what is changed in the file alone says so (SECURITY 4)."""
+    config = '[models.mine]\nbase_url = "http://127.0.0.1:1/v1"\n[[approval.rules]]\ndecision = "deny"\ntool = "shell"\n'
+    async with palaver(tmp_path, config=config) as here:
+        settings = await here.ask("GET", "/v1/settings")
+        schema = settings["schema"]
+        Draft202012Validator.check_schema(schema)
+        Draft202012Validator(schema).validate(settings["values"])
+        assert not Draft202012Validator(schema).is_valid({**settings["values"], "defaults.mode": "edti"})
+        assert settings["origins"]["models.mine.base_url"] == "file" and settings["origins"]["limits.steps"] == "default"
+        assert set(schema["properties"]) >= {key for key in settings["values"] if not key.startswith(("models", "agents"))}
+        for key, shape in schema["properties"].items():
+            if key != "discover" and "default" in shape:
+                answer = await here.answer("PATCH", "/v1/settings", {"values": {key: shape["default"]}})
+                assert (answer.json.get("code") == "file_only") == shape["readOnly"], (key, answer.body)
 
 
 async def test_settings_are_closed_to_lesser_tokens(here: Here) -> None:

@@ -275,6 +275,85 @@ async def test_an_answer_that_does_not_fit_its_question_is_refused(chat: Chat) -
     assert chat.open_asks() == [ask["id"]]
 
 
+ASKED = [
+    {
+        "header": "Colour",
+        "text": "Which?",
+        "options": [{"label": "red", "description": "warm"}, "blue"],
+        "free_text": False,
+        "default": "red",
+    },
+    {"text": "How many?", "type": "integer", "default": 3},
+    {"text": "Really?", "type": "boolean", "default": False},
+    {"text": "Anything else?", "default": "no"},
+]
+
+
+async def test_four_questions_are_asked_at_once_and_own_words_are_an_answer_to_each(tmp_path: Path) -> None:
+    """Issue 3, 4: header, options, free text always, also where the model says not."""
+    async with ScriptedModel([calls(("ask_user", {"questions": ASKED})), text("ok")]) as model:
+        async with palaver(tmp_path, env=scripted(model.url)) as here, here.chat() as chat:
+            sent = await chat.say("go")
+            [ask] = await chat.asks()
+            questions = ask["data"]["questions"]
+            assert [(one["id"], one["header"], one["type"], one["free_text"]) for one in questions] == [
+                ("q1", "Colour", "choice", True),
+                ("q2", "How many?", "integer", True),
+                ("q3", "Really?", "boolean", True),
+                ("q4", "Anything else?", "text", True),
+            ]
+            path = f"/v1/questions/{ask['id']}"
+            for wrong in ({"q2": {"selected": [], "value": "three"}}, {"q3": {"selected": [], "value": 1}}):
+                assert (await chat.refused("POST", path, {"answers": wrong})).status == 422
+            given = {
+                "q1": {"selected": ["blue"], "text": "a dark one"},
+                "q2": {"text": "a few"},
+                "q3": {"value": True},
+                "q4": {"text": "nö"},
+            }
+            await here.ask("POST", path, {"answers": given})
+            await chat.ended(sent["turn_id"])
+            told = model.requests[1]["messages"][-1]["content"]
+            for words in ("blue; in their words: a dark one", "a few", "true", "nö"):
+                assert words in told
+
+
+async def test_a_question_that_nobody_answers_gets_its_stated_defaults(tmp_path: Path) -> None:
+    """Issue 3, 4, DESIGN 3: a deadline with a stated default; the model hears that nobody answered."""
+    async with ScriptedModel([calls(("ask_user", {"questions": ASKED})), text("ok")]) as model:
+        config = "[approval]\ndeadline_s = 0.3\n"
+        async with palaver(tmp_path, env=scripted(model.url), config=config) as here, here.chat() as chat:
+            sent = await chat.say("go")
+            [ask] = await chat.asks()
+            assert ask["deadline"] > ask["requested_at"]
+            answered = (await chat.happens("question_answered"))["data"]
+            assert (answered["cause"], answered["answers"]["q1"]["selected"], answered["answers"]["q3"]["value"]) == (
+                "default",
+                ["red"],
+                False,
+            )
+            assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+            assert "Nobody answered in time; these are the defaults" in model.requests[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("delivery", ["auto", "queue", "steer"])
+async def test_a_message_sent_while_a_question_is_open_cancels_nothing(tmp_path: Path, delivery: str) -> None:
+    """Issue 3, 4, P-11: it waits, or is read after the answer; the question is answered as if nothing had been said."""
+    async with ScriptedModel([calls(("ask_user", {"questions": ASKED[:1]})), text("ok"), text("and that")]) as model:
+        async with palaver(tmp_path, env=scripted(model.url)) as here, here.chat() as chat:
+            sent = await chat.say("go")
+            [ask] = await chat.asks()
+            other = await chat.say("by the way", delivery=delivery)
+            assert [one["id"] for one in await here.inbox()] == [ask["id"]] and not chat.of("question_answered")
+            await here.ask("POST", f"/v1/questions/{ask['id']}", {"answers": {"q1": {"selected": ["blue"]}}})
+            assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+            await chat.ended(other["turn_id"])
+            roles = [one["role"] for one in model.requests[1]["messages"][-2:]]
+            assert roles == (["tool", "user"] if delivery == "steer" else ["assistant", "tool"])
+            assert "by the way" in str(model.requests[-1]["messages"])
+            check_ended(await chat.check())
+
+
 # --- deadlines and restarts -------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +440,22 @@ async def _hello_of_all(here: Here | Process) -> Json:
         assert frame is not None and frame.event == "hello"
         data: Json = frame.data["data"]
         return data
+
+
+async def test_a_change_far_from_what_was_shown_is_asked_again_too(tmp_path: Path) -> None:
+    """SECURITY 18: an approved patch goes only onto the bytes that its diff was made from, else a new approval."""
+    async with palaver(tmp_path) as here, here.chat() as chat:
+        file, text = here.workspace / "a.txt", "one\n" + "line\n" * 50
+        file.write_text(text)
+        turn = (await chat.say('change "one" to "uno" in a.txt'))["turn_id"]
+        [ask] = await chat.asks()
+        file.write_text(text + "by hand\n")
+        await answer(chat, ask["id"])
+        again = (await chat.happens("approval_requested", 2))["data"]
+        assert again["approval_id"] != ask["id"] and again["preview"]["diff"] != ask["data"]["preview"]["diff"]
+        await answer(chat, again["approval_id"])
+        await chat.ended(turn)
+        assert file.read_text() == text.replace("one", "uno") + "by hand\n"
 
 
 async def test_a_change_is_approved_for_the_file_that_was_shown(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ PHASES = [
     Phase("while a tool runs", calls(("shell", {"command": RUN})), None, _runs, calls=1),
     Phase("while an approval waits", calls(("shell", {"command": "ls"}), ("shell", {"command": "pwd"})), None, _waits, calls=2, mode="ask"),
     Phase("while a question waits", text("Tell me. ") + calls(("ask_user", QUESTION)), None, _waits, "Tell me. ", calls=1),
+    Phase("while a plan waits", calls(("update_plan", {"text": "First look."})), None, _waits, calls=1, mode="plan"),
     Phase("before a second try", status(500, retry_after=30), None, _retries),
 ]
 

@@ -383,10 +383,23 @@ async def test_the_queue_has_an_end(chat: Chat) -> None:
     assert (await chat.say("but a steer", delivery="steer"))["delivered"] == "steered"
 
 
+async def test_what_a_killed_turn_had_not_begun_is_not_done_by_the_next_one(tmp_path: Path) -> None:
+    """Promise 3: the model hears that the earlier message was called off before anything was said."""
+    async with palaver_process(tmp_path) as first, first.chat() as chat:
+        await chat.say("wait 600 seconds")
+        item = await chat.say("write 2 words")
+        await first.kill()
+    async with palaver_process(tmp_path) as second, second.chat(chat.id) as chat:
+        assert (await chat.happens("turn_completed"))["data"]["outcome"] == "interrupted"
+        await chat.post("queue/resume")
+        assert (await chat.ended(item["turn_id"]))["outcome"] == "completed"
+
+
 async def test_the_queue_survives_a_restart_paused(tmp_path: Path) -> None:
     """T-08, P-10, promise 6: by SIGTERM and by kill -9, with its order and its edits."""
     async with palaver_process(tmp_path) as first, first.chat() as chat:
         await chat.say("wait 60 seconds")
+        await chat.happens("model_output_delta")  # else the demo would hear of it once more, and wait again
         items = [await chat.say(f"write {count} words") for count in (2, 3)]
         await first.ask("PATCH", f"{chat.path}/queue/{items[1]['item_id']}", {"before": items[0]["item_id"]})
         await first.kill()
@@ -395,7 +408,10 @@ async def test_the_queue_survives_a_restart_paused(tmp_path: Path) -> None:
         assert (ended["outcome"], ended["cause"]) == ("interrupted", "crash")
         queue = await chat.get("queue")
         assert [texts(item["message"]) for item in queue["items"]] == ["write 3 words", "write 2 words"] and queue["paused"]
+        said = len(chat.of("model_output_started"))
         await chat.say("wait 60 seconds")
+        await chat.happens("model_output_started", said + 1)
+        await chat.reader.until(lambda: chat.of("model_output_delta")[-1]["seq"] > chat.of("model_output_started")[-1]["seq"])
         await second.end()
     async with palaver_process(tmp_path) as third, third.chat(chat.id) as chat:
         ended = (await chat.happens("turn_completed", 2))["data"]
@@ -449,7 +465,7 @@ async def test_a_retry_is_a_new_attempt_with_what_the_first_one_read(tmp_path: P
         again = await chat.refused("POST", f"turns/{sent['turn_id']}/retry")
         assert (again.status, again.code) == (409, "not_retryable")
         await chat.runs("next")
-        assert "well" in str(model.requests[3]["messages"]) and "a.txt" not in str(model.requests[3]["messages"])
+        assert "well" in str(model.requests[3]["messages"]) and "a.txt" not in str(model.requests[3]["messages"][1:])
         shown = str(await chat.transcript())
         assert "well" in shown and "a.txt" in shown, "the transcript keeps both"
 

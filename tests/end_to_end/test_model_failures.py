@@ -24,6 +24,7 @@ from scripted_model import (
     split_surrogate_pair,
     status,
     text,
+    thinking,
 )
 
 pytestmark = pytest.mark.anyio
@@ -51,9 +52,9 @@ async def test_a_rate_limit_is_waited_out_and_not_shown(tmp_path: Path) -> None:
         assert (ended["outcome"], ended["counts"]["steps"], len(model.requests)) == ("completed", 1, 2)
         assert ended["duration_ms"] >= 200, "as long as the server asked for"
         assert chat.answers() == ["here I am"]
-        assert {one["type"] for one in chat.reader.events} <= {
+        assert {one["type"] for one in chat.reader.events if one["data"].get("code") != "no_sandbox"} <= {
             *("session_created", "message_added", "turn_started", "model_resolved", "step_started", "model_output_started"),
-            *("model_output_delta", "model_output_completed", "turn_completed"),
+            *("model_output_delta", "model_output_completed", "turn_completed", "context_usage"),
         }
 
 
@@ -131,17 +132,18 @@ async def test_bad_arguments_are_a_result_and_the_model_goes_on(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("cut", "good"),
+    "cut",
     [
-        (calls(("shell", '{"command": "touch ma')), 0),
-        (calls(("read_file", {"path": "a.txt"}), ("shell", '{"command": "touch made", "timeo')), 1),
-        (calls(("read_file", {"path": "a.txt"}), ("shell", "")), 1),
-        (text("Let me see.") + calls(("read_file", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}), ("shell", "{")), 2),
+        calls(("shell", '{"command": "touch ma')),
+        calls(("read_file", {"path": "a.txt"}), ("shell", '{"command": "touch made", "timeo')),
+        calls(("read_file", {"path": "a.txt"}), ("shell", "")),
+        calls(("shell", {"command": "touch made"}), ("read_file", {"path": "a.txt"})),
+        text("Let me see.") + calls(("read_file", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}), ("shell", "{")),
     ],
-    ids=["the only call", "the last of a batch", "before its arguments", "with text before"],
+    ids=["the only call", "the last of a batch", "before its arguments", "after the last one", "with text before"],
 )
-async def test_a_call_that_the_models_limit_cuts_off_gets_a_result_and_is_not_run(tmp_path: Path, cut: Step, good: int) -> None:
-    """T-14: `max_tokens` inside a call's arguments: `invalid_arguments` for that one, the whole ones run, and the model goes on."""
+async def test_a_batch_that_the_models_limit_cuts_off_is_refused_whole_and_made_again(tmp_path: Path, cut: Step) -> None:
+    """T-14, DESIGN 5.4: `max_tokens` with calls: each gets a result that says so, none is run, and the model tries once more."""
     async with with_model(tmp_path, [replace(cut, finish="length"), text("shorter now")]) as (here, chat, model):
         (here.workspace / "a.txt").write_text("the letter a")
         ended = await chat.runs("go")
@@ -151,14 +153,44 @@ async def test_a_call_that_the_models_limit_cuts_off_gets_a_result_and_is_not_ru
         wanted = [call["id"] for call in message["message"]["tool_calls"]]
         assert [one["data"]["tool_call"]["id"] for one in chat.of("tool_call_started")] == wanted
         results = [chat.result(id) for id in wanted]
-        assert [result["ok"] for result in results] == [True] * good + [False]
-        assert results[-1]["error"]["code"] == "invalid_arguments"
-        assert wanted[-1] not in [one["data"]["tool_call_id"] for one in chat.of("tool_call_running")]
-        assert not list(here.workspace.glob("ma*"))
+        assert {(result["ok"], result["error"]["code"], result["truncated"]) for result in results} == {(False, "tool_skipped", True)}
+        assert not chat.of("tool_call_running") and not list(here.workspace.glob("ma*"))
         told = [one for one in model.requests[1]["messages"] if one["role"] == "tool"]
         asked = next(one for one in model.requests[1]["messages"] if one["role"] == "assistant")["tool_calls"]
-        assert [one["tool_call_id"] for one in told] == [one["id"] for one in asked] and len(told) == good + 1
+        assert [one["tool_call_id"] for one in told] == [one["id"] for one in asked] == wanted
+        assert all("cut off" in one["content"] for one in told)
         assert all(isinstance(json.loads(one["function"]["arguments"]), dict) for one in asked)
+
+
+async def test_a_batch_that_is_cut_off_twice_fails_the_turn(tmp_path: Path) -> None:
+    """T-14: retried once, not for ever; a whole batch between two that were cut off begins to count anew."""
+    cut, good = replace(calls(("shell", {"command": "touch made"})), finish="length"), calls(("read_file", {"path": "a.txt"}))
+    async with with_model(tmp_path, [cut, good, cut, cut, text("never asked")]) as (here, chat, model):
+        (here.workspace / "a.txt").write_text("a")
+        ended = await chat.runs("go")
+        assert (ended["outcome"], ended["error"]["code"], len(model.requests)) == ("failed", "truncated", 4)
+        assert not (here.workspace / "made").exists()
+
+
+async def test_an_empty_answer_is_nudged_once(tmp_path: Path) -> None:
+    """Issue 3, 2: the model hears that it said nothing; what it says then is the answer."""
+    async with with_model(tmp_path, [thinking("hm"), text("here it is")]) as (_, chat, model):
+        ended = await chat.runs("go")
+        assert (ended["outcome"], ended["counts"]["steps"], chat.answers()[-1]) == ("completed", 2, "here it is")
+        assert [code for one in chat.of("notice") if (code := one["data"]["code"]) != "no_sandbox"] == ["empty_answer"]
+        said = model.requests[1]["messages"][-1]
+        assert said["role"] == "user" and "empty" in said["content"]
+
+
+async def test_two_empty_answers_fail_a_turn_that_did_nothing_and_end_one_that_did(tmp_path: Path) -> None:
+    """Issue 3, 2: nothing is made up, and work that was done is not called a failure."""
+    nothing, read = replace(text(), finish="stop"), calls(("read_file", {"path": "a.txt"}))
+    async with with_model(tmp_path, [nothing, text("  \n"), read, nothing, nothing]) as (here, chat, model):
+        (here.workspace / "a.txt").write_text("a")
+        ended = await chat.runs("go")
+        assert (ended["outcome"], ended["error"]["code"], len(model.requests)) == ("failed", "empty_answer", 2)
+        ended = await chat.runs("read it")
+        assert (ended["outcome"], ended["counts"], len(model.requests)) == ("completed", {"steps": 3, "tool_calls": 1}, 5)
 
 
 async def test_too_many_calls_in_a_minute_are_refused_one_by_one(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,8 +82,13 @@ def joined(pieces: list[Piece], kind: str = "text") -> str:
 
 
 async def test_text_arrives_piece_by_piece_and_ends_with_the_usage() -> None:
-    pieces = await answered(text("Hel", "lo", " \n"))
-    assert pieces == [TextPiece("text", "Hel"), TextPiece("text", "lo"), TextPiece("text", " \n"), Finish("end_turn", Usage(10, 5))]
+    release = Release()
+    async with asking(text("Hel", "lo", " \n").stalled_after(1, release)) as (model, _):
+        stream = model.stream(REQUEST)
+        assert await anext(stream) == TextPiece("text", "Hel")
+        release.open()
+        rest = [piece async for piece in stream]
+        assert joined(rest) == "lo \n" and rest[-1] == Finish("end_turn", Usage(10, 5))
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_details"])
@@ -114,17 +120,27 @@ async def test_a_lone_surrogate_arrives_as_the_replacement_character() -> None:
 
 async def test_a_burst_of_twenty_thousand_chunks_arrives_whole() -> None:
     pieces = await answered(burst(20_000, "word "))
-    assert len(pieces) == 20_001 and joined(pieces) == "word " * 20_000
+    assert len(pieces) < 2_000 and joined(pieces) == "word " * 20_000, "what came in one read is one piece"
 
 
 async def test_a_stream_without_done_is_whole_when_it_gave_a_reason() -> None:
     ending = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\r\n\r\n'
-    assert await answered(raw(b": hello\r\n\r\n", ending)) == [TextPiece("text", "x"), Finish("end_turn")]
+    [said, finish] = await answered(raw(b": hello\r\n\r\n", ending))
+    assert (said, isinstance(finish, Finish) and finish.reason) == (TextPiece("text", "x"), "end_turn")
 
 
 async def test_a_connection_that_breaks_after_the_reason_loses_only_the_usage() -> None:
     ending = raw(b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n')
-    assert await answered(ending.dropped_after(1)) == [TextPiece("text", "x"), Finish("end_turn")]
+    [said, finish] = await answered(ending.dropped_after(1))
+    assert (said, isinstance(finish, Finish) and finish.reason) == (TextPiece("text", "x"), "end_turn")
+
+
+async def test_a_service_that_tells_no_usage_has_it_counted_here_and_that_is_said() -> None:
+    *_, finish = await answered(replace(text("0123456789"), usage=None))
+    assert isinstance(finish, Finish) and finish.usage is not None
+    assert (finish.usage.estimated, finish.usage.output_tokens) == (True, 3) and 5 < finish.usage.input_tokens < 40
+    *_, finish = await answered(text("0123456789"))
+    assert finish == Finish("end_turn", Usage(10, 5))
 
 
 async def test_an_event_split_over_chunks_and_without_a_space_is_read() -> None:
@@ -366,3 +382,27 @@ def test_a_proxy_that_cannot_be_used_fails_the_request_and_says_so(proxy: str) -
     )
     said = subprocess.run([sys.executable, "-c", code], env={"ALL_PROXY": proxy}, check=True, timeout=30, capture_output=True, text=True)
     assert said.stdout.startswith("model_unreachable False The proxy")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+        "the request exceeds the available context size, try increasing it",
+        "Requested tokens (5000) exceed context window of 4096",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Trying to keep the first 9000 tokens when context the overflows.",
+        "context_length_exceeded",
+    ],
+)
+async def test_a_request_beyond_the_context_is_told_apart_whatever_the_service_calls_it(said: str) -> None:
+    failed = await failure(status(400, message=said))
+    assert (failed.code, failed.retryable) == ("context_overflow", False) and said in failed.message
+    assert (await failure(error_in_stream(said, code=400))).code == "context_overflow"
+
+
+@pytest.mark.parametrize("said", ["Unknown parameter: 'max_tokens'.", "tokens per minute: limit 10000", "no such model", ""])
+async def test_any_other_refusal_is_none_of_the_length(said: str) -> None:
+    assert (await failure(status(400, message=said))).code == "model_failed"
+    assert (await failure(status(429, message="This request exceeds the limit of tokens per minute"))).code == "model_rate_limited"

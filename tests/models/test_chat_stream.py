@@ -324,12 +324,21 @@ def test_what_is_no_chunk_is_a_bad_chunk(data: bytes) -> None:
     assert failed.value.code == "bad_chunk" and len(failed.value.message) < 600
 
 
+def test_what_came_together_is_one_piece_as_far_as_it_is_of_one_kind() -> None:
+    together = [chunk(reasoning="h"), chunk(reasoning="m"), chunk(content="y"), chunk(content="e"), chunk(content="s")]
+    assert list(answer().take_all(together)) == [TextPiece("thinking", "hm"), TextPiece("text", "yes")]
+    taken = answer().take_all([chunk(content="a"), chunk(content="b"), b"{"])
+    assert next(taken) == TextPiece("text", "ab"), "what came before an error comes before it"
+    with pytest.raises(ModelFailed):
+        next(taken)
+
+
 @pytest.mark.parametrize(
     ("error", "said", "retryable"),
     [
         ({"message": "fell over", "code": 502}, "fell over", True),
         ({"message": "slow down", "type": "rate_limit_error"}, "slow down", True),
-        ({"message": "too long", "code": "context_length_exceeded"}, "too long", False),
+        ({"message": "no such thing", "code": "bad_request"}, "no such thing", False),
         ("only words", "only words", False),
         ({"error": {"message": "nested"}}, "nested", False),
     ],

@@ -38,8 +38,8 @@ def called(name: str = "shell", id: str = "c") -> ModelMessage:
     return ModelMessage("assistant", (Part("text", text="I do."),), (ModelCall(id, name, "{}"),))
 
 
-def result(text: str = "fine", *, ok: bool = True, id: str = "c") -> ModelMessage:
-    return ModelMessage("tool", (Part("text", text=text),), call_id=id, ok=ok)
+def result(text: str = "fine", *, ok: bool = True, id: str = "c", code: str | None = None) -> ModelMessage:
+    return ModelMessage("tool", (Part("text", text=text),), call_id=id, ok=ok, code=code)
 
 
 def answer(*messages: ModelMessage, tools: Iterable[ModelTool] = TOOLS) -> list[Piece]:
@@ -300,31 +300,28 @@ def test_what_was_answered_is_not_done_again() -> None:
     assert no_call(answer(*history)) == "the daemon"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "tool_interrupted: This call has no result; it was interrupted.",
-        "The call did not start: the turn ended first.",
-        "The call was interrupted: it was stopped while it ran, so its effect may be partial.",
-        "The input was changed before it was approved. It ran with: {}\nThe call was interrupted, outcome unknown.",
-    ],
-)
-def test_a_call_whose_turn_was_stopped_is_over_with_its_list(text: str) -> None:
-    history = [user("run the command `a` then run the command `b`"), called(), result(text, ok=False)]
+def test_a_call_whose_turn_was_stopped_is_over_with_its_list() -> None:
+    stopped = result("The call did not start: the turn ended first.", ok=False, code="tool_interrupted")
+    history = [user("run the command `a` then run the command `b`"), called(), stopped]
     assert no_call(answer(*history, user("write 2 words"))) == "the daemon"
 
 
-def test_an_error_that_only_speaks_of_interruption_ends_nothing() -> None:
-    history = [user("run the command `a` then run the command `b`"), called(), result("exit code 1\nconnection interrupted", ok=False)]
+def test_a_result_that_only_speaks_of_interruption_ends_nothing() -> None:
+    spoken = result("tool_interrupted: The call was interrupted", ok=False, code="tool_error")
+    history = [user("run the command `a` then run the command `b`"), called(), spoken]
     assert the_call(answer(*history)) == ("shell", {"command": "b"})
 
 
-@pytest.mark.parametrize(
-    "note", ["[Not from the person: `verify` was run automatically, it failed.]\nfail", "Summary of the conversation so far:\n\nfail"]
-)
-def test_a_note_that_nobody_sent_asks_for_nothing(note: str) -> None:
-    assert no_call(answer(user(note), user("write 2 words"))) == "the daemon"
-    assert "phrases" not in no_call(answer(said("Done."), user(note)))
+@pytest.mark.parametrize("code", ["verify", "summary", "empty_answer"])
+def test_a_note_that_nobody_sent_asks_for_nothing(code: str) -> None:
+    note = ModelMessage("user", (Part("text", text="fail"),), code=code)
+    assert no_call(answer(note, user("write 2 words"))) == "the daemon"
+    assert "phrases" not in no_call(answer(said("Done."), note))
+
+
+def test_what_was_stopped_before_its_first_word_is_not_done_later() -> None:
+    stop = ModelMessage("user", (Part("text", text="stopped"),), code="stopped")
+    assert no_call(answer(user("run the command `a`"), stop, user("write 2 words"))) == "the daemon"
 
 
 def happened(*events: AnyEvent) -> tuple[ModelMessage, ...]:

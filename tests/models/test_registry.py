@@ -74,14 +74,16 @@ def test_nothing_is_found_when_it_must_not_or_is_in_use(env: Mapping[str, str]) 
 
 
 def test_known_models_are_offered_by_both_their_names() -> None:
-    assert Registry([LOCAL, OTHER], {}).offers()[:2] == [
+    assert Registry([LOCAL, OTHER], {"LOCAL_KEY": "x"}).offers()[:2] == [
         ModelOffer("local", "http://127.0.0.1:9/v1", "llama"),
         ModelOffer("other", "http://127.0.0.1:9/v1", "other"),
     ]
 
 
 def test_the_variables_that_hold_keys_are_secret() -> None:
-    assert Registry([LOCAL, OTHER], {}).secret_names() == {"LOCAL_KEY", "OPENAI_API_KEY"}
+    """SECURITY 10: those that settings name, and all that discovery knows."""
+    found = {"OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
+    assert Registry([LOCAL, OTHER], {}).secret_names() == {"LOCAL_KEY", *found}
 
 
 def test_costs_follow_the_prices_for_a_million_tokens() -> None:

@@ -117,6 +117,27 @@ def test_a_domain_is_allowed_exactly_and_denied_with_what_is_below_it(pattern: s
     assert (judge(denying).decision == "deny") is denies
 
 
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("curl https://example.com/x", "deny"),
+        ("curl -s HTTPS://API.Example.COM:8443", "deny"),
+        ("git clone git@example.com:a/b.git", "deny"),
+        ("ls && wget ex''ample.com", "deny"),
+        ("bash -c 'nc example.com. 80'", "deny"),
+        ("curl https://example.community/x", "allow"),
+        ("curl https://notexample.com", "allow"),
+        ("curl https://example.com.evil.org", "allow"),
+        ("curl https://$HOST/x", "ask"),
+    ],
+)
+def test_a_domain_that_is_denied_is_found_in_a_command_and_one_that_is_allowed_allows_none(line: str, decision: str) -> None:
+    """Issue 3, 5; SECURITY 17: rules on domains; what may hide one is asked."""
+    for pattern in ("example.com", "*.example.com"):
+        assert judge(shell(line, rules=(Rule("deny", domain=pattern),), mode="auto")).decision == decision
+    assert judge(shell(line, rules=(Rule("allow", domain="example.com"),))).decision == "ask"
+
+
 def test_an_exact_rule_means_the_whole_line() -> None:
     grants = (Rule("allow", command="make test", exact=True),)
     assert judge(shell(" make test ", grants=grants)).decision == "allow"

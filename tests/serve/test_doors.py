@@ -48,7 +48,7 @@ def test_a_token_opens_what_its_scope_names_and_the_refusal_names_the_scope_that
 def test_every_route_and_every_field_has_a_scope() -> None:
     """SECURITY 2: a route without a scope is one of the few that stand open, by name."""
     open_routes = {route.path for route in ROUTES if route.scope is None}
-    assert open_routes == {"/v1/health", "/api/health", "/v1/login", "/", "/s/{session_id}", "/page.css"}
+    assert open_routes == {"/v1/health", "/api/health", "/v1/login", "/", "/s/{session_id}", "/page.css", "/assets/{name}"}
     for shape in (NewSession, SessionPatch):
         assert set(shape.__struct_fields__) <= set(FIELDS)
     names = [route.name for route in ROUTES]

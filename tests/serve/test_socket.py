@@ -212,6 +212,10 @@ def test_a_request_over_the_socket_has_the_scope_of_its_token(tmp_path: Path) ->
         ('{"op":"subscribe","session_id":"sess_1","after":"x"}', "invalid", {"session_id": "sess_1"}),
         ('{"op":"request","id":"a","method":"GET"}', "invalid", {"id": "a"}),
         ('{"op":"focus","session_id":5}', "invalid", {"session_id": 5}),
+        ('{"op":"focus"}', "invalid", {}),
+        ('{"op":"focus","session_id":"sess_none"}', "not_found", {"session_id": "sess_none"}),
+        ('{"op":"notify"}', "invalid", {}),
+        ('{"op":"notify","on":1}', "invalid", {}),
         ('{"op":"request","id":"\\u0000"}', "bad_json", {}),
         ("[" * 100_000, "bad_json", {}),
     ],
@@ -228,6 +232,19 @@ def test_a_bad_frame_is_answered_with_error_and_the_socket_stays(tmp_path: Path,
                 assert {name: error.get(name) for name in expected} == expected and error["message"]
                 await tell(ws, op="request", id=1, method="GET", path="/v1/health")
                 assert (await hear(ws))["status"] == 200
+
+    asyncio.run(run())
+
+
+def test_every_op_is_explained(tmp_path: Path) -> None:
+    """docs/socket.md."""
+
+    async def run() -> None:
+        async with serving(tmp_path, QuietHub()) as daemon, daemon.authorized() as ws:
+            await tell(ws, op="dance")
+            ops = (await hear(ws))["message"].partition("there are ")[2].replace(" and ", ", ").split(", ")
+            page = (Path(__file__).parents[2] / "docs" / "socket.md").read_text()
+            assert len(ops) == 7 and [op for op in ops if f'{{"op":"{op}"' not in page] == []
 
     asyncio.run(run())
 

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import threading
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from tool_bench import Bench
 
 from palaver.errors import ToolFailed
-from palaver.wire.values import Location
+from palaver.wire.ids import CallId
+from palaver.wire.values import Location, ToolCall
 
 
 @pytest.fixture
@@ -54,7 +59,10 @@ def test_a_call_is_described_by_the_diff_of_what_will_happen(bench: Bench) -> No
         "apply_patch",
         patch=_sections("*** Update File: a.txt", "-two", "+TWO", "*** Update File: old.txt", "*** Move to: new.txt", "-2", "+3"),
     )
-    assert told.preview.diff == (
+    assert told.preview.diff is not None
+    bare = "".join(line + "\n" for line in told.preview.diff.splitlines() if not line.startswith("index "))
+    assert told.preview.diff.startswith("index 4cb29ea38f70d7c6.."), "the name that git gives these bytes"
+    assert bare == (
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"
         "rename from old.txt\nrename to new.txt\n--- a/old.txt\n+++ b/new.txt\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n"
     )
@@ -269,3 +277,98 @@ def test_a_reader_never_sees_half_a_file(bench: Bench) -> None:
 def test_input_that_makes_no_sense_is_refused(bench: Bench) -> None:
     for input in ({}, {"patch": ""}, {"patch": "nothing of the kind"}, {"diff": "x"}, {"patch": 3}):
         bench.refuses("apply_patch", **input)
+
+
+# --- where a patch may go -----------------------------------------------------------------------------------------------------
+
+
+def test_an_approved_patch_goes_only_onto_the_bytes_that_its_diff_was_made_from(bench: Bench) -> None:
+    """SECURITY 18: also where what changed stands far from what was shown."""
+    text = "".join(f"line {number}\n" for number in range(100))
+    file = bench.write("long.txt", text)
+    patch = _sections("*** Update File: long.txt", "-line 3", "+line three")
+    shown = bench.describe("apply_patch", patch=patch).preview.diff
+    assert shown is not None and "line 99" not in shown
+    file.write_text(text.replace("line 99", "line 9x"))
+    call = ToolCall(CallId("call_1"), "apply_patch", {"patch": patch})
+    for approved in (shown, sha256(shown.encode()).hexdigest()):
+        with pytest.raises(ToolFailed, match="after the patch was approved"):
+            asyncio.run(bench.tools().invoke(replace(bench.context(), approved=approved), call))
+    assert "line three" not in file.read_text()
+    file.write_text(text)
+    asyncio.run(bench.tools().invoke(replace(bench.context(), approved=shown), call))
+    assert "line three" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    "path", ["../out.txt", "sub/../../out.txt", "/proc/self/comm", "/proc/self/cwd/../out.txt", "door/out.txt", "/etc/x"]
+)
+def test_no_path_leads_a_patch_out_of_the_workspace(bench: Bench, tmp_path: Path, path: str) -> None:
+    """Issue 3: `..`, absolute paths, links, /proc paths."""
+    (tmp_path / "outside").mkdir()
+    (bench.workspace / "door").symlink_to(tmp_path / "outside")
+    (bench.workspace / "sub").mkdir()
+    for patch in (
+        _sections(f"*** Add File: {path}", "+x"),
+        _sections("*** Update File: a.txt", f"*** Move to: {path}", "-two", "+2"),
+        f"<<<<<<< SEARCH {path}\n=======\nx\n>>>>>>> REPLACE",
+        f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n",
+    ):
+        try:
+            bench.run("apply_patch", patch=patch)
+        except ToolFailed:
+            pass
+        else:
+            assert patch.startswith("---"), "only git's own prefix makes such a path one of the workspace"
+    assert not (tmp_path / "out.txt").exists() and list((tmp_path / "outside").iterdir()) == []
+    assert (bench.workspace / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_second_name_of_a_file_outside_keeps_its_bytes(bench: Bench, tmp_path: Path) -> None:
+    """Issue 3: hard links. A patched file is a new one under the old name, so the other name still has what it had."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("one\ntwo\n")
+    os.link(outside, bench.workspace / "linked.txt")
+    bench.run("apply_patch", patch=_sections("*** Update File: linked.txt", "-two", "+2"))
+    assert outside.read_text() == "one\ntwo\n"
+    assert (bench.workspace / "linked.txt").read_text() == "one\n2\n"
+
+
+def test_another_spelling_of_git_and_of_a_hidden_folder_reaches_no_hidden_folder(tmp_path: Path) -> None:
+    """Issue 3: case tricks. Where a disk takes both for one name, the folder is known by what it is."""
+    bench = Bench(tmp_path / "ws", hidden=(tmp_path / "ws" / "data",))
+    secret = bench.write("data/token", "old\n")
+    for path in ("DATA/token", "Data/token", "./data/token", "data//token", "x/../data/token"):
+        with pytest.raises(ToolFailed) if (bench.workspace / path).exists() else suppress(ToolFailed):
+            bench.run("apply_patch", patch=_sections(f"*** Update File: {path}", "-old", "+new"))
+    assert secret.read_text() == "old\n"
+
+
+def test_a_link_swapped_in_at_any_step_of_a_patch_leads_nothing_out(bench: Bench, tmp_path: Path) -> None:
+    """SECURITY 13, issue 3: symlink races."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("one\ntwo\nthree\n")
+    bench.write("sub/a.txt", "one\ntwo\nthree\n")
+    sub, was, door = bench.workspace / "sub", bench.workspace / "was", bench.workspace / "door"
+    door.symlink_to(outside)
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            sub.rename(was)
+            door.rename(sub)
+            sub.rename(door)
+            was.rename(sub)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for number in range(150):
+            old, new = ("two", "2") if number % 2 == 0 else ("2", "two")
+            with suppress(ToolFailed):
+                bench.run("apply_patch", patch=_sections("*** Update File: sub/a.txt", f"-{old}", f"+{new}"))
+    finally:
+        over.set()
+        thread.join()
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"a.txt": "one\ntwo\nthree\n"}

@@ -7,7 +7,7 @@ import pytest
 from tool_bench import Bench
 
 from palaver.errors import ToolFailed
-from palaver.tools.ask_user import answer_text
+from palaver.tools.ask_user import answer_text, default_of
 from palaver.wire.values import Answer, AnswerCause, Question, QuestionOption
 
 
@@ -40,7 +40,7 @@ def test_a_question_without_options_is_text(bench: Bench) -> None:
         bench, {"text": "Name?", "header": "Name"}, {"id": "q1", "text": "How many?", "type": "integer", "default": 3}, {"text": "More?"}
     )
     assert (first.id, first.header, first.type, first.free_text) == ("q2", "Name", "text", True)
-    assert (second.id, second.type, second.default, second.free_text) == ("q1", "integer", 3, False)
+    assert (second.id, second.type, second.default, second.free_text) == ("q1", "integer", 3, True)
     assert third.id == "q3"
 
 
@@ -56,6 +56,13 @@ def test_a_question_without_options_is_text(bench: Bench) -> None:
         [{"text": "a", "type": "number", "options": ["1"]}],
         [{"text": "a", "id": "x"}, {"text": "b", "id": "x"}],
         [{"question": "a"}],
+        [{"text": "a", "options": ["x"], "default": "y"}],
+        [{"text": "a", "options": ["x", "y"], "default": ["x", "y"]}],
+        [{"text": "a", "options": ["x", "y"], "multiple": True, "default": ["x", "z"]}],
+        [{"text": "a", "type": "integer", "default": 1.5}],
+        [{"text": "a", "type": "number", "default": True}],
+        [{"text": "a", "type": "boolean", "default": "yes"}],
+        [{"text": "a", "default": 3}],
         ["a"],
         "a",
     ],
@@ -64,6 +71,24 @@ def test_questions_that_make_no_sense_are_refused(bench: Bench, questions: objec
     with pytest.raises(ToolFailed) as caught:
         bench.describe("ask_user", questions=questions)
     assert caught.value.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({"options": ["x", "y"], "default": "y"}, Answer(("y",))),
+        ({"options": ["x", "y"], "multiple": True, "default": ["y", "x"]}, Answer(("y", "x"))),
+        ({"type": "integer", "default": 3}, Answer(value=3)),
+        ({"type": "number", "default": 0}, Answer(value=0)),
+        ({"type": "boolean", "default": False}, Answer(value=False)),
+        ({"type": "url", "default": "http://x"}, Answer(text="http://x")),
+        ({"default": "blue"}, Answer(text="blue")),
+    ],
+)
+def test_a_stated_default_is_an_answer(bench: Bench, asked: dict[str, Any], answer: Answer) -> None:
+    """Issue 3, 4: it counts where nobody answers in time."""
+    (question,) = _questions(bench, {"text": "Which?", **asked})
+    assert default_of(question) == answer
 
 
 def test_it_has_no_effect_to_run(bench: Bench) -> None:

@@ -95,6 +95,7 @@ def test_sections_add_delete_and_move() -> None:
         "<<<<<<< SEARCH a\nx\n=======\ny\n",
         "<<<<<<< SEARCH a\nx\n>>>>>>> REPLACE\n",
         "<<<<<<< SEARCH a\nx\n=======\ny\n>>>>>>> REPLACE\nand more",
+        "<<<<<<< SEARCH a\nTitle\n=======\nx\n=======\ny\n>>>>>>> REPLACE",
     ],
 )
 def test_a_patch_that_is_none_is_refused(patch: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tool_bench import Bench, words
 
 from palaver.errors import ToolFailed
-from palaver.tools.folder_state import changed, hash_of, look
+from palaver.tools.folder_state import changed, look, look_from_outside
 from palaver.tools.verify import Verify
 from palaver.tools.verify_commands import find_commands
 from palaver.wire.events import VerifyCompleted
@@ -141,7 +141,7 @@ def test_what_changed_while_the_commands_ran_is_said(bench: Bench) -> None:
     (bench.workspace / "gone").write_text("x")
     bench.run("verify", commands=["rm gone; mkdir -p deep __pycache__; touch deep/new __pycache__/kept"])
     assert (noted(bench).clean, noted(bench).dirty) == (False, ("deep/new", "gone"))
-    assert noted(bench).workspace_hash == hash_of(look(bench.workspace))
+    assert noted(bench).workspace_hash == look_from_outside(bench.workspace).hash
 
 
 def test_where_nothing_says_what_to_run_it_fails_and_says_what_to_do(bench: Bench) -> None:
@@ -185,11 +185,11 @@ def test_every_change_of_a_file_changes_the_hash(tmp_path: Path, change: Callabl
     file = tmp_path / "sub" / "a"
     file.parent.mkdir()
     file.write_text("one")
-    before = look(tmp_path)
-    assert hash_of(look(tmp_path)) == hash_of(before)
+    before = look_from_outside(tmp_path)
+    assert look_from_outside(tmp_path).hash == before.hash
     change(file)
-    assert hash_of(look(tmp_path)) != hash_of(before)
-    assert changed(before, look(tmp_path))
+    assert look_from_outside(tmp_path).hash != before.hash
+    assert changed(before, look_from_outside(tmp_path))
 
 
 def test_what_tools_keep_for_themselves_is_not_looked_at(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from palaver.errors import ToolFailed
+from palaver.sandbox.variants import Sandbox
 from palaver.tools import Description, ToolContext, ToolRegistry, builtin
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.processes import MARK
@@ -35,6 +36,7 @@ class Bench:
     noted: list[Fact] = field(default_factory=list)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     mark: str = ""
+    sandbox: Sandbox | None = None
 
     def context(self) -> ToolContext:
         async def artifact(name: str, data: bytes, mime_type: str) -> str:
@@ -57,7 +59,7 @@ class Bench:
         )
 
     def tools(self) -> ToolRegistry:
-        return ToolRegistry(builtin(self.jobs))
+        return ToolRegistry(builtin(self.jobs, sandbox=self.sandbox))
 
     async def call(self, name: str, **input: Any) -> ToolResult:
         return await self.tools().invoke(self.context(), ToolCall(CallId("call_1"), name, input))

@@ -5,28 +5,38 @@
 3. A message of the person stands where a turn read it (`turn_started.message_ids`, `message_delivered`), not where it was accepted.
 4. A retry takes the place of the attempt before it: what that attempt was told and said goes, what the retry names comes.
 5. What an interrupted message had said stays, with a mark; a call that it left without a result gets one that says so.
-6. Thinking is not repeated to the model. A call that the daemon made itself is told as a note of the user's role.
+6. Thinking is no content: it goes beside the message, for the model that must be given back its own, and only to that one. A call that
+   the daemon made itself is told as a note of the user's role.
 7. A summary stands in the place of what it covers.
+8. Where the model said nothing at all, it is told so. A turn that was stopped before its first word says that it was, so that nobody
+   does what was called off.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from palaver.backends.checked import Checked
+from palaver.backends.pins import Pins
+from palaver.backends.progress import Progress
 from palaver.models.base import ModelCall, ModelMessage
 from palaver.wire import events as e
 from palaver.wire.codec import encode
 from palaver.wire.ids import CallId, TurnId
-from palaver.wire.values import Message, Part, Refs, ToolCall, ToolResult
+from palaver.wire.values import CallError, Message, Part, Refs, ToolCall, ToolResult
 
 INTERRUPTED = "[interrupted here]"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+EMPTY_ANSWER = "empty_answer"
+"""The code of the notice that the model said nothing and did nothing, and was told so."""
+STOPPED = "stopped"
+_CALLED_OFF = "The turn was stopped here, before anything was said or done."
 UNANSWERED = "tool_interrupted: This call has no result; it was interrupted. Whether it had an effect is not known."
 
 
@@ -37,6 +47,8 @@ class _Call:
     changed_input: Any = None
     refs: Refs | None = None
     """Of the result's parts: where the whole of a shortened one is."""
+    touches: tuple[str, ...] = ()
+    """The paths that it is about."""
 
 
 @dataclass
@@ -80,6 +92,17 @@ class _Summary(_Entry):
     text: str
 
 
+@dataclass
+class _Nudge(_Entry):
+    code: str
+    text: str
+
+
+@dataclass
+class _Undone(_Entry):
+    event: e.TurnUndone
+
+
 class History:
     """Fed with every event of a session, in order (`take`). Changed in place; costs O(1) for each event."""
 
@@ -92,11 +115,17 @@ class History:
         self._before_summary: list[_Entry] | None = None
         """The entries as they would be without the summaries of the turn that runs (or ran last): what a retry goes back to."""
         self.checked = Checked()
+        self.pins = Pins()
+        self.progress = Progress(None)
 
     def take(self, recorded: e.Recorded) -> None:
         """Fold the next event. Types that say nothing to a model, unknown ones too, change nothing."""
         event = recorded.data
+        if isinstance(event, e.TurnStarted):
+            self.progress = Progress(recorded.ts)
         self.checked.take(recorded)
+        self.pins.take(recorded)
+        self.progress.take(recorded)
         match event:
             case e.MessageAdded():
                 self._read[event.message.id] = (event.message, event.refs)
@@ -120,6 +149,12 @@ class History:
                 self._call_completed(event)
             case e.ContextCompacted():
                 self._compacted(recorded, event)
+            case e.TurnUndone():
+                self._append(_Undone(recorded.seq, recorded.turn_id, event))
+            case e.TurnCompleted(outcome="cancelled" | "interrupted") if self._is_unanswered(recorded.turn_id):
+                self._append(_Nudge(recorded.seq, recorded.turn_id, STOPPED, _CALLED_OFF))
+            case e.Notice(code=code, text=text) if code == EMPTY_ANSWER:
+                self._append(_Nudge(recorded.seq, recorded.turn_id, EMPTY_ANSWER, text))
 
     def messages(self, closing: bool) -> list[ModelMessage]:
         """The history as a request needs it, without a system prompt.
@@ -153,6 +188,11 @@ class History:
     def _take_back(self, turn_id: TurnId) -> None:
         entries = self._entries if self._before_summary is None else self._before_summary
         self._entries = [entry for entry in entries if entry.turn_id != turn_id]
+
+    def _is_unanswered(self, turn_id: TurnId | None) -> bool:
+        """The turn, which is the last one, read something and said nothing."""
+        own = [*takewhile(lambda entry: entry.turn_id == turn_id, reversed(self._entries))]
+        return bool(own) and not any(isinstance(entry, _Said | _Did) and _told(entry) for entry in own)
 
     def _hear(self, recorded: e.Recorded, message_id: str) -> None:
         if message_id in self._read:
@@ -191,16 +231,18 @@ class History:
                 del self._calls[id]
 
     def _call_started(self, recorded: e.Recorded, event: e.ToolCallStarted) -> None:
-        id = event.tool_call.id
+        id, touches = event.tool_call.id, tuple(location.path for location in event.locations)
         if id in self._calls:
+            entry, call = self._calls[id]
+            call.touches, entry.told = touches, None
             return
         if event.message_id is None:
-            did = _Did(recorded.seq, recorded.turn_id, _Call(event.tool_call))
+            did = _Did(recorded.seq, recorded.turn_id, _Call(event.tool_call, touches=touches))
             self._append(did)
             self._calls[id] = (did, did.call)
         else:
             said = self._saying(recorded, event.message_id)
-            said.calls[id] = _Call(event.tool_call)
+            said.calls[id] = _Call(event.tool_call, touches=touches)
             said.told = None
             self._calls[id] = (said, said.calls[id])
 
@@ -250,22 +292,31 @@ def _told(entry: _Entry) -> tuple[ModelMessage, ...]:
 
 
 def _tell(entry: _Entry, closing: bool) -> list[ModelMessage]:
+    return [replace(message, unit=entry.seq) for message in _words_of(entry, closing)]
+
+
+def _words_of(entry: _Entry, closing: bool) -> list[ModelMessage]:
     match entry:
         case _Heard(message=message, refs=refs):
             return _note(_spoken(message.parts, "/message/parts", refs))
         case _Said(message=message, calls=calls):
             answers = [_answer(call) for call in calls.values() if closing or call.result is not None]
-            return [*_assistant(message, [call.call for call in calls.values()]), *answers]
+            touched = tuple(dict.fromkeys(path for call in calls.values() for path in call.touches))
+            return [*_assistant(message, [call.call for call in calls.values()], touched), *answers]
         case _Did(call=call):
             return _did(call)
+        case _Nudge(code=code, text=text):
+            return _note([Part("text", text=f"[Not from the person: {text}]")], code)
+        case _Undone(event=event):
+            return _note([Part("text", text=_undone(event))], "undone")
         case _Summary(text=text):
-            return _note([Part("text", text=f"Summary of the conversation so far:\n\n{text}")])
+            return _note([Part("text", text=f"Summary of the conversation so far:\n\n{text}")], "summary")
     raise AssertionError(f"{type(entry).__name__} is no entry of a history")
 
 
-def _note(parts: Sequence[Part]) -> list[ModelMessage]:
-    """Of the user's role whoever wrote it: providers take `system` only at the front."""
-    return [ModelMessage("user", tuple(parts))] if parts else []
+def _note(parts: Sequence[Part], code: str | None = None) -> list[ModelMessage]:
+    """Of the user's role whoever wrote it: providers take `system` only at the front. `code`: the person did not."""
+    return [ModelMessage("user", tuple(parts), code=code)] if parts else []
 
 
 def _spoken(parts: Iterable[Part], pointer: str = "", refs: Refs | None = None) -> list[Part]:
@@ -287,13 +338,17 @@ def _below(pointer: str, refs: Refs | None) -> Refs:
     return {key.removeprefix(pointer): ref for key, ref in (refs or {}).items() if key.startswith(f"{pointer}/")}
 
 
-def _assistant(message: Message | None, calls: Sequence[ToolCall]) -> list[ModelMessage]:
+def _assistant(message: Message | None, calls: Sequence[ToolCall], touched: tuple[str, ...]) -> list[ModelMessage]:
     parts = [] if message is None else _spoken(message.parts)
     if not parts and not calls:
         return []
     if parts and message is not None and message.interrupted:
         parts.append(Part("text", text=f"\n\n{INTERRUPTED}"))
-    return [ModelMessage("assistant", tuple(parts), tuple(_model_call(call) for call in calls))]
+    told = tuple(_model_call(call) for call in calls)
+    if message is None or message.reasoning is None:
+        return [ModelMessage("assistant", tuple(parts), told, touched=touched)]
+    thinking = "".join(part.text or "" for part in message.parts if part.type == "thinking")
+    return [ModelMessage("assistant", tuple(parts), told, reasoning=message.reasoning, thinking=thinking, touched=touched)]
 
 
 def _model_call(call: ToolCall) -> ModelCall:
@@ -303,8 +358,9 @@ def _model_call(call: ToolCall) -> ModelCall:
 
 
 def _answer(call: _Call) -> ModelMessage:
+    error = call.result.error if call.result is not None else CallError("tool_interrupted", UNANSWERED)
     ok = call.result is not None and call.result.ok
-    return ModelMessage("tool", tuple(_result(call)), call_id=call.call.id, ok=ok)
+    return ModelMessage("tool", tuple(_result(call)), call_id=call.call.id, ok=ok, code=error.code if error else None)
 
 
 def _result(call: _Call) -> list[Part]:
@@ -327,7 +383,15 @@ def _did(call: _Call) -> list[ModelMessage]:
         return []
     outcome = "it succeeded" if call.result.ok else "it failed"
     head = f"[Not from the person: `{call.call.name}` was run automatically, {outcome}.]\n"
-    return _note([Part("text", text=head), *_result(call)])
+    return _note([Part("text", text=head), *_result(call)], call.call.name)
+
+
+def _undone(event: e.TurnUndone) -> str:
+    """Files are not what the conversation says any more: else the model would patch what is not there."""
+    what = "did again what was undone of" if event.redo else "undid"
+    files = ", ".join(f"{file.path} ({file.action})" for file in event.files)
+    more = f" and {event.truncated_count} more" if event.truncated_count else ""
+    return f"[Note: {event.by} {what} file changes of an earlier turn: {files}{more}. Read these files again before you rely on them.]"
 
 
 # --- the providers' rules -----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from palaver.cli.screen import has_colours, one_line
 from palaver.cli.target import data_of
 from palaver.client.discover import reach, read_daemon_file
 from palaver.errors import Failed, Refused
+from palaver.sandbox.variants import Sandbox
 from palaver.settings import Settings, config_path, load
 
 State = Literal["ok", "note", "missing"]
@@ -46,7 +47,8 @@ class Value(msgspec.Struct, frozen=True):
 def doctor(args: argparse.Namespace) -> int:
     """0 when Palaver can be used as it is; 1 when a check is `missing`."""
     settings, checks = _settings(args)
-    checks = [*_here(), *checks, *_folder(data_of(args)), asyncio.run(_daemon(args)), *_programs(), *_models(settings), *_tools()]
+    checks = [*_here(), *checks, *_folder(data_of(args)), asyncio.run(_daemon(args)), *_programs(), _sandbox(settings)]
+    checks += [*asyncio.run(_models(settings, data_of(args), os.environ)), *_agents(os.environ), *_tools()]
     values = shown(settings) if settings is not None else []
     usable = all(check.state != "missing" for check in checks)
     if args.json:
@@ -150,12 +152,17 @@ def _programs() -> Iterator[Check]:
     yield _program("git", required=False, why="without it there is no git_status, and no undo in repositories")
     yield _program("rg", required=True, why="search needs it", fix=f"{sys.executable} -m pip install ripgrep")
     yield _program("bash", required=False, why="shell then runs sh")
-    yield Check(
-        "note",
-        "sandbox",
-        "none: a command that is let run can do all that you can, answering approvals included",
-        "keep mode = 'ask', and read what you approve",
-    )
+
+
+def _sandbox(settings: Settings | None) -> Check:
+    """What holds a command that is let run; each variant is tried."""
+    found = Sandbox(mode=settings.sandbox.mode if settings else "auto").look()
+    if found.variant is not None:
+        others = f" ({found.reason})" if found.absent else ""
+        network = "with network" if settings and settings.sandbox.network else "without network"
+        return Check("ok", "sandbox", f"{found.variant} holds what is let run, {network}{others}")
+    says = f"none holds ({found.reason}): a command that is let run can do all that you can, answering approvals included"
+    return Check("note", "sandbox", says, "keep mode = 'ask' and read what you approve, or install bubblewrap with your system's packages")
 
 
 def _program(name: str, *, required: bool, why: str, fix: str | None = None) -> Check:
@@ -170,21 +177,44 @@ def _program(name: str, *, required: bool, why: str, fix: str | None = None) -> 
     return Check("ok", name, f"{found}  {said.stdout.partition(chr(10))[0]}")
 
 
-def _models(settings: Settings | None, env: Mapping[str, str] = os.environ) -> Iterator[Check]:
+async def _models(settings: Settings | None, data: Path, env: Mapping[str, str]) -> list[Check]:
+    """What answers, what could, and what each lacks. Asks nobody but the usual ports of 127.0.0.1."""
     if settings is None:
-        return
-    for name, model in settings.models.items():
-        if model.api_key_env and not env.get(model.api_key_env):
-            yield Check("note", "model", f"{name}: its key is not set", f"export {model.api_key_env}=…")
-        else:
-            yield Check("ok", "model", f"{name}: {model.model or name} at {model.base_url}")
-    chosen = settings.defaults.model
-    if chosen and chosen not in settings.models:
-        yield Check("ok", "model", f"{chosen} (from {'PALAVER_MODEL' if settings.origins['defaults.model'] == 'env' else settings.path})")
-    if not settings.models and not chosen:
-        yield Check(
-            "note", "model", "none is set: the built-in demo answers", f"add [models.NAME] to {settings.path}, or export PALAVER_MODEL=NAME"
-        )
+        return []
+    from palaver.models.registry import CHOSEN, Registry, from_sections, read_chosen
+
+    registry = Registry(from_sections(settings.models), env, preferred=settings.defaults.model, chosen=read_chosen(data / CHOSEN))
+    offers = await registry.looked()
+    found = [offer for offer in offers if offer.found]
+    default = registry.default()
+    checks = [
+        _known(offer.name, f"{offer.model} at {offer.base_url}", offer.missing, offer.fix, default)
+        for offer in offers
+        if offer.base_url and not offer.found
+    ]
+    if default is None:
+        fix = next((offer.adopt for offer in found), "export PALAVER_MODEL=NAME OPENAI_API_KEY=…")
+        checks.append(Check("note", "model", f"none is known: the built-in demo answers. [models.NAME] in {settings.path} names one", fix))
+    elif default not in registry.names():
+        said = f"{default} is the default (defaults.model), and there is no such model"
+        checks.append(Check("missing", "model", said, f"add [models.{default}] with its base_url to {settings.path}"))
+    checks += [Check("ok", "found", f"{offer.name} ({offer.found}): {offer.base_url}", offer.adopt) for offer in found]
+    if registry.discovery.off:
+        checks.append(Check("ok", "found", "nothing is looked for: PALAVER_DISCOVER=0"))
+    elif not found:
+        checks.append(Check("ok", "found", "no further key in the environment, no model server at the usual ports of this machine"))
+    return checks
+
+
+def _known(name: str, where: str, missing: str | None, fix: str | None, default: str | None) -> Check:
+    said = f"{name}: {where}" + (" (the default)" if name == default else "")
+    return Check("note", "model", f"{said}. {missing}", fix) if missing else Check("ok", "model", said)
+
+
+def _agents(env: Mapping[str, str]) -> Iterator[Check]:
+    for program in ("claude", "codex", "pi", "opencode", "gemini", "qwen"):
+        if found := shutil.which(program, path=env.get("PATH")):
+            yield Check("note", "agent", f"{program} is at {found}, and this version of Palaver cannot drive it yet")
 
 
 def _tools() -> Iterator[Check]:

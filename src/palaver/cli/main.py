@@ -6,6 +6,7 @@ Nothing that a command needs is imported before it is known which one it is: `--
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ def _say(error: Exception, status: int) -> int:
 def _run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     match args.command:
         case "serve":
+            gc.disable()  # a start makes what stays; the collector comes back when that is done (`life.spare_the_collector`)
             from palaver.cli.serve import serve
 
             return serve(args)
@@ -59,6 +61,10 @@ def _run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             from palaver.cli import sessions
 
             return sessions.list_sessions(args) if args.command == "sessions" else sessions.send(args)
+        case "export":
+            from palaver.cli.export import export
+
+            return export(args)
         case "attach":
             from palaver.cli.attach import attach
 

@@ -65,6 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_serve(command)
     _add_doors(command)
     _add_sessions(command)
+    _add_export(command)
     _add_conversation(command)
     _add_around(command)
     return parser
@@ -137,6 +138,20 @@ def _add_sessions(command: Command) -> None:
         help=f"what to do when it is busy: {', '.join(DELIVERIES)} (default: the session's own)",
     )
     _add_json(send, "print the API's answer")
+
+
+def _add_export(command: Command) -> None:
+    export = command(
+        "export",
+        "write a conversation into one file",
+        more="""
+        html is a page that opens anywhere, with everything in it; json is for programs. In a terminal the file is named after the
+        conversation, elsewhere it goes to stdout.""",
+        example="palaver export last --output talk.html\npalaver export last --format json | jq .events[].type",
+    )
+    export.add_argument("session", metavar="SESSION", help=SESSION_HELP)
+    export.add_argument("--format", choices=("html", "json"), default="html", metavar="F", help="html or json (default: %(default)s)")
+    export.add_argument("--output", metavar="FILE", help="where to; - is stdout")
 
 
 def _add_conversation(command: Command) -> None:

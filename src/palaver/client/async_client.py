@@ -53,6 +53,16 @@ class AsyncClient(Seam):
         body: Json = await self.request("POST", *answer(question_id, answers, fields))
         return body
 
+    async def search(self, query: str, *, session: str | None = None, limit: int = 20, cursor: str | None = None) -> Json:
+        """What was said, in all sessions or in one: `{hits, next_cursor, complete}`, the newest first."""
+        asked = {"q": query, "session": session, "limit": limit, "cursor": cursor}
+        body: Json = await self.request("GET", "/v1/search", query=asked)
+        return body
+
+    async def export(self, session_id: str, format: str = "json") -> bytes:
+        """The whole session as one file, `json` or `html`."""
+        return await self._line.connection.fetch(f"/v1/sessions/{quote(session_id, safe='')}/export?format={quote(format)}")
+
     async def wait(self, until: Callable[[], T], timeout: float | None = None) -> T:
         """The first true value of `until`, which is asked after each thing that happens.
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 from palaver.client.address import open_connection
 from palaver.client.async_client import LEAVING_S, answer, approval, not_sent
@@ -137,6 +138,16 @@ class SyncClient(Seam):
         """Answer a question: `{question id: {"selected": [label], "text"?, "value"?}}`, or `agent_decides=True`, or `declined=True`."""
         body: Json = self.request("POST", *answer(question_id, answers, fields))
         return body
+
+    def search(self, query: str, *, session: str | None = None, limit: int = 20, cursor: str | None = None) -> Json:
+        """What was said, in all sessions or in one: `{hits, next_cursor, complete}`, the newest first."""
+        asked = {"q": query, "session": session, "limit": limit, "cursor": cursor}
+        body: Json = self.request("GET", "/v1/search", query=asked)
+        return body
+
+    def export(self, session_id: str, format: str = "json") -> bytes:
+        """The whole session as one file, `json` or `html`."""
+        return self._thread.run(self._thread.connection.fetch(f"/v1/sessions/{quote(session_id, safe='')}/export?format={quote(format)}"))
 
     def wait(self, until: Callable[[], T], timeout: float | None = None) -> T:
         """The first true value of `until`, which is asked after each thing that happens. Listeners run meanwhile.

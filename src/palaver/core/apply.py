@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar, assert_never
 
 import msgspec
 
 from palaver.core.state import (
     KEPT,
+    NO_USAGE,
+    STORED_ROW,
     Ask,
     Call,
     CallState,
     Cancel,
+    Compaction,
     Item,
     Kept,
     LastTurn,
@@ -28,7 +31,7 @@ from palaver.core.state import (
 from palaver.wire import events as e
 from palaver.wire.commands import Accepted, Answered, Approved
 from palaver.wire.ids import AskId, CallId, MessageId, TurnId
-from palaver.wire.values import Cost, Delivered, Message, Outcome, Refs, Rule, SessionInfo
+from palaver.wire.values import Cost, Delivered, Message, Outcome, Refs, Rule, SessionInfo, Usage, added
 
 replace = msgspec.structs.replace
 K = TypeVar("K")
@@ -63,14 +66,14 @@ def _change(state: State, recorded: e.Recorded, event: e.AnyEvent) -> State:
         case e.TurnParked():
             return _turn(state, parked=True)
         case e.StepStarted(index=index):
-            return _turn(state, steps=index + 1)
+            return _turn(state, steps=index + 1, stepped_at=recorded.ts)
         case e.TurnCompleted():
             return _turn_completed(state, recorded, event)
         case e.ModelOutputStarted(message_id=message_id, step_id=step_id):
-            return _turn(state, output=OpenOutput(message_id, step_id))
-        case e.ModelOutputCompleted(message=message, usage=usage):
+            return _turn(state, output=OpenOutput(message_id, step_id, started_at=recorded.ts))
+        case e.ModelOutputCompleted(message=message, usage=usage, cost=cost):
             state = _output_closed(state, message.id)
-            return _turn(state, usage=state.turn.usage.plus(usage)) if state.turn and usage else state
+            return _used(state, usage, cost) if state.turn is not None else state
         case e.ModelOutputDiscarded(message_id=message_id):
             return _output_closed(state, message_id)
         case e.ToolCallStarted():
@@ -86,12 +89,22 @@ def _change(state: State, recorded: e.Recorded, event: e.AnyEvent) -> State:
         case e.QuestionAnswered(question_id=ask_id, cause=cause, by=by, answers=answers):
             answered = Answered(ask_id, cause, by, recorded.ts, answers)
             return _ask_closed(state, ask_id, Settled(question=answered, client_answer_id=event.client_answer_id))
+        case e.FilesChanged(files=files, truncated_count=more):
+            return _turn(state, files=len(files) + more)
         case e.SessionCreated(session=info):
             return replace(state, info=info)
         case e.SessionUpdated(session=changes):
             return replace(state, info=updated(state.created, changes))
         case e.SessionCompleted():
-            return replace(state, closed=True, waiting={}, stored=(), queue=(), queue_reason=None, coming=None)
+            return replace(state, closed=True, waiting={}, stored_rows=(), queue=(), queue_reason=None, coming=None, compaction=None)
+        case e.PlanUpdated(plan=plan):
+            return replace(state, plan=plan)
+        case e.ContextCompactionRequested(instructions=instructions):
+            return replace(state, compaction=Compaction(recorded.seq, instructions))
+        case e.ContextCompacted(usage=usage, cost=cost):
+            return _used(replace(state, compaction=None), usage, cost)
+        case e.Notice(code="not_compacted"):
+            return replace(state, compaction=None)
         case e.SessionFailed():
             return replace(state, standing="failed")
         case e.SessionCanceled():
@@ -99,18 +112,15 @@ def _change(state: State, recorded: e.Recorded, event: e.AnyEvent) -> State:
         case (
             e.ModelResolved()
             | e.ModelFallback()
-            | e.PlanUpdated()
             | e.SubagentSpawned()
             | e.SubagentFinished()
             | e.ExchangeSent()
             | e.ExchangeReplied()
-            | e.FilesChanged()
             | e.TurnUndone()
             | e.VerifyCompleted()
             | e.TaskFinalized()
             | e.ArtifactAdded()
             | e.ContextUsage()
-            | e.ContextCompacted()
             | e.MissionTriggered()
             | e.MissionSkipped()
             | e.Notice()
@@ -165,6 +175,15 @@ def title_of(message: Message) -> str | None:
     return None
 
 
+def _used(state: State, usage: Usage | None, cost: Cost | None) -> State:
+    """A model was paid for: on the turn's account, or on the session's where none runs."""
+    if usage is None and cost is None:
+        return state
+    if state.turn is None:
+        return replace(state, usage=state.usage.plus(usage or NO_USAGE), cost=added(state.cost, cost))
+    return _turn(state, usage=state.turn.usage.plus(usage or NO_USAGE), cost=added(state.turn.cost, cost))
+
+
 def _turn(state: State, /, **changes: object) -> State:
     return replace(state, turn=replace(state.turn, **changes)) if state.turn else state
 
@@ -184,8 +203,7 @@ def _message_added(state: State, recorded: e.Recorded, event: e.MessageAdded) ->
     state = replace(state, queue=tuple(item for item in state.queue if item.message.id != message.id))
     refs = below("/message", event.refs)
     if recorded.turn_id is None:
-        stored = state.stored + (Stored(message.id, event.scope),)  # noqa: RUF005  # unpacking copies twice, and it may be long
-        state = replace(state, stored=stored)
+        state = replace(state, stored_rows=_with_stored(state.stored_rows, Stored(message.id, event.scope)))
         delivered: Delivered = "stored"
     elif turn is None or event.delivery is None:
         state, delivered = replace(state, waiting={**state.waiting, message.id: Waiting(message, "coming", refs, event.scope)}), "started"
@@ -197,6 +215,19 @@ def _message_added(state: State, recorded: e.Recorded, event: e.MessageAdded) ->
     if message.role == "user" and state.info and state.info.title is None and (title := title_of(message)):
         state = replace(state, info=replace(state.info, title=title))
     return _remember(state, message, Accepted(message.id, recorded.turn_id, delivered), event.fingerprint)
+
+
+def _with_stored(rows: tuple[tuple[Stored, ...], ...], one: Stored) -> tuple[tuple[Stored, ...], ...]:
+    if rows and len(rows[-1]) < STORED_ROW:
+        return (*rows[:-1], (*rows[-1], one))
+    return (*rows, (one,))
+
+
+def _without_stored(state: State, ids: Collection[MessageId]) -> State:
+    if not state.stored_rows:
+        return state
+    rows = (tuple(stored for stored in row if stored.id not in ids) for row in state.stored_rows)
+    return replace(state, stored_rows=tuple(row for row in rows if row))
 
 
 def _remember(state: State, message: Message, reply: Accepted, fingerprint: str | None) -> State:
@@ -212,8 +243,7 @@ def _message_delivered(state: State, event: e.MessageDelivered) -> State:
         return state
     scopes = [stored.scope for stored in state.stored if stored.id == event.message_id]
     narrow = turn.narrow or any(scopes) or (waiting is not None and waiting.scope is not None)
-    stored = tuple(stored for stored in state.stored if stored.id != event.message_id)
-    state = _waiting(replace(state, stored=stored), without(state.waiting, event.message_id), state.coming)
+    state = _waiting(_without_stored(state, {event.message_id}), without(state.waiting, event.message_id), state.coming)
     return _turn(state, message_ids=(*turn.message_ids, event.message_id), narrow=narrow)
 
 
@@ -269,8 +299,7 @@ def _turn_started(state: State, recorded: e.Recorded, event: e.TurnStarted) -> S
         event.attempt_of,
         narrow=event.scope is not None or any(scopes) or (retried is not None and retried.narrow),
     )
-    stored = tuple(stored for stored in state.stored if stored.id not in ids)
-    state = replace(state, turn=turn, turns=state.turns + 1, standing="active", stored=stored)
+    state = replace(_without_stored(state, ids), turn=turn, turns=state.turns + 1, standing="active")
     return _waiting(state, without(state.waiting, *ids), state.coming)
 
 
@@ -283,12 +312,18 @@ def _turn_completed(state: State, recorded: e.Recorded, event: e.TurnCompleted) 
     turn = state.turn
     if turn is None:
         return state
-    last = LastTurn(turn.id, event.outcome, turn.message_ids, recorded.ts, event.error, turn.narrow)
-    cost = event.cost if state.cost is None or event.cost is None else Cost(state.cost.amount + event.cost.amount, state.cost.currency)
+    last = LastTurn(turn.id, event.outcome, turn.message_ids, recorded.ts, event.error, turn.narrow, recorded.seq, turn.files)
     asks = {id: ask for id, ask in state.asks.items() if ask.turn_id != turn.id}
     standing = _STANDINGS.get(event.outcome, "active")
     return replace(
-        state, turn=None, last_turn=last, usage=state.usage.plus(event.usage), cost=cost or state.cost, asks=asks, standing=standing
+        state,
+        turn=None,
+        last_turn=last,
+        usage=state.usage.plus(event.usage),
+        cost=added(state.cost, event.cost),
+        asks=asks,
+        standing=standing,
+        news_seq=recorded.seq,
     )
 
 
@@ -304,7 +339,7 @@ def _output_grew(state: State, event: e.ModelOutputDelta) -> State:
             break
     else:
         parts = (*parts, OpenPart(event.part_id, event.kind, event.text, len(event.text)))
-    return _turn(state, output=OpenOutput(output.id, output.step_id, parts))
+    return _turn(state, output=OpenOutput(output.id, output.step_id, parts, output.started_at))
 
 
 def _output_closed(state: State, message_id: MessageId) -> State:
@@ -320,7 +355,7 @@ def _call_started(state: State, event: e.ToolCallStarted) -> State:
         return state
     refs = below("/tool_call/input", event.refs)
     began: CallState = "awaiting_approval" if event.waits else "approved"
-    call = Call(event.tool_call, event.kind, began, event.message_id, event.step_id, event.run_by, refs)
+    call = Call(event.tool_call, event.kind, began, event.message_id, event.step_id, event.run_by, refs, title=event.title)
     return _turn(state, calls={**state.turn.calls, call.tool_call.id: call}, tool_calls=state.turn.tool_calls + 1)
 
 
@@ -337,7 +372,7 @@ def _asked(state: State, recorded: e.Recorded, event: e.ApprovalRequested | e.Qu
         ask = Ask(event.approval_id, recorded.seq, recorded.ts, recorded.turn_id, approval=event)
     else:
         ask = Ask(event.question_id, recorded.seq, recorded.ts, recorded.turn_id, question=event)
-    state = replace(state, asks={**state.asks, ask.id: ask})
+    state = replace(state, asks={**state.asks, ask.id: ask}, news_seq=recorded.seq)
     if ask.call_id is None:
         return state
     return _call(state, ask.call_id, state="awaiting_approval", ask=ask.id, shown=_shown(event))

@@ -21,6 +21,8 @@ from palaver.wire import events as e
 from palaver.wire.ids import CallId, TurnId
 from palaver.wire.values import CallRef, Option, ToolResult
 
+replace = msgspec.structs.replace
+
 
 class Decision(NamedTuple):
     events: list[Happened]
@@ -50,6 +52,8 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
             return _start_calls(state, command)
         case c.AskAgain():
             return _ask_again(state, command)
+        case c.RequestApproval(turn_id=turn_id, approval=approval):
+            return _events(_going_on(state, turn_id).id, _requested(None, approval))
         case c.BeginCall(turn_id=turn_id, tool_call_id=call_id):
             call = _going_on(state, turn_id).calls.get(call_id)
             if call is None or call.state != "approved" or call_id not in state.next_calls():
@@ -80,6 +84,13 @@ def decide(state: State, command: c.AnyCommand) -> Decision:
             return _cancel_turn(state, command)
         case c.RetryTurn():
             return _retry_turn(state, command)
+        case c.RequestCompaction(by=by, instructions=instructions):
+            _open(state)
+            if state.turn is not None:
+                raise Refused("turn_running", "A turn is running. Cancel it, or wait for its end.")
+            if state.compaction is not None:
+                return Decision([])  # it is being done
+            return _events(None, e.ContextCompactionRequested(by=by, instructions=instructions))
         case c.AnswerApproval():
             return _answer_approval(state, command)
         case c.AnswerQuestion():
@@ -263,7 +274,7 @@ def _complete_output(state: State, command: c.CompleteOutput) -> Decision:
     turn = _going_on(state, command.turn_id)
     if turn.output is None or turn.output.id != command.message.id:
         raise Refused("turn_over", f"The message {command.message.id} is not open.")
-    completed = e.ModelOutputCompleted(message=command.message, stop_reason=command.stop_reason, usage=command.usage)
+    completed = e.ModelOutputCompleted(message=command.message, stop_reason=command.stop_reason, usage=command.usage, cost=command.cost)
     return _events(turn.id, completed)
 
 
@@ -293,8 +304,10 @@ def _started(call: c.NewCall) -> e.ToolCallStarted:
 
 def _consequence(call: c.NewCall) -> Iterable[e.AnyEvent]:
     if call.error is not None:
-        yield denied(call.tool_call.id, call.tool_call.name, call.error.code, call.error.message)
+        yield denied(call.tool_call.id, call.tool_call.name, call.error.code, call.error.message, truncated=call.truncated)
     elif call.approval is not None:
+        if call.plan is not None:
+            yield e.PlanUpdated(plan=call.plan, run_by=call.run_by, tool_call_id=call.tool_call.id)
         yield _requested(call, call.approval)
     elif call.inquiry is not None:
         ask = call.inquiry
@@ -307,17 +320,18 @@ def _consequence(call: c.NewCall) -> Iterable[e.AnyEvent]:
         )
 
 
-def _requested(call: c.NewCall | Call, approval: c.Approval) -> e.ApprovalRequested:
-    refs = (under("/tool_call/input", call.refs) or {}) | (under("/preview", approval.refs) or {})
+def _requested(call: c.NewCall | Call | None, approval: c.Approval) -> e.ApprovalRequested:
+    refs = (under("/tool_call/input", call.refs if call else None) or {}) | (under("/preview", approval.refs) or {})
     return e.ApprovalRequested(
         approval_id=approval.id,
         subject=approval.subject,
-        tool_call=call.tool_call,
-        kind=call.kind,
+        tool_call=call.tool_call if call else None,
+        kind=call.kind if call else "ask",
         preview=approval.preview,
         options=approval.options,
         reason=approval.reason,
         deadline=approval.deadline,
+        budget=approval.budget,
         refs=refs or None,
     )
 
@@ -409,7 +423,8 @@ def _answer_approval(state: State, command: c.AnswerApproval) -> Decision:
             client_answer_id=command.client_answer_id,
             refs=under("/input", command.input_refs),
         )
-        return Decision([of(ask.turn_id, granted)], reply)
+        goes_on = [of(None, e.SessionUpdated(session={"mode": option.mode}))] if option and option.mode else []
+        return Decision([of(ask.turn_id, granted), *goes_on], reply)
     deny = e.ApprovalDenied(
         approval_id=command.approval_id,
         tool_call=call,
@@ -419,14 +434,19 @@ def _answer_approval(state: State, command: c.AnswerApproval) -> Decision:
         option_id=option.id if option else None,
         client_answer_id=command.client_answer_id,
     )
-    open_calls = state.turn.calls if state.turn else {}
-    answered = [denied(call.id, call.name, "tool_denied", _why(command))] if call and call.id in open_calls else []
-    return Decision([of(ask.turn_id, deny), *(of(ask.turn_id, event) for event in answered)], reply)
+    ended: list[e.AnyEvent] = [deny]
+    if asked.subject == "plan" and call is not None and state.plan is not None:
+        ended.append(e.PlanUpdated(plan=replace(state.plan, status="rejected"), run_by="daemon", tool_call_id=call.id))
+    if call is not None and state.turn is not None and call.id in state.turn.calls:
+        ended.append(denied(call.id, call.name, "tool_denied", _why(command, asked)))
+    return Decision([of(ask.turn_id, event) for event in ended], reply)
 
 
-def _why(command: c.AnswerApproval) -> str:
+def _why(command: c.AnswerApproval, asked: e.ApprovalRequested) -> str:
     """What the model reads about a call that was not allowed."""
     said = f": {command.reason}" if command.reason else "."
+    if asked.subject == "plan" and command.cause == "user":
+        return f"The person wants you to plan on{said} Nothing is changed or run before they approve a plan."
     match command.cause:
         case "expired":
             return "Nobody answered the approval in time, so the call was not run."

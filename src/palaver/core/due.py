@@ -36,7 +36,14 @@ class EndTurn:
     turn_id: TurnId
 
 
-Work = TakeTurn | RunTool | AwaitDeadline | EndTurn
+@dataclass(frozen=True, slots=True)
+class CompactHistory:
+    """While no turn runs; a turn that starts meanwhile does it itself."""
+
+    seq: int
+
+
+Work = TakeTurn | RunTool | AwaitDeadline | EndTurn | CompactHistory
 
 
 def due(state: State) -> frozenset[Work]:
@@ -44,7 +51,7 @@ def due(state: State) -> frozenset[Work]:
     asks = [ask for ask in state.asks.values() if turn is None or not turn.ending or ask.turn_id != turn.id]
     waits = [AwaitDeadline(ask.id, ask.deadline) for ask in asks if ask.deadline]
     if turn is None:
-        return frozenset(waits)
+        return frozenset((*waits, *([CompactHistory(state.compaction.seq)] if state.compaction else ())))
     if turn.ending:
         return frozenset((EndTurn(turn.id), *waits))
     if turn.parked:  # until its last open ask is answered

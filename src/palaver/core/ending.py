@@ -62,7 +62,8 @@ def finish(state: State, turn: Turn, command: c.FinishTurn) -> list[Happened]:
     if error is None and command.outcome == "failed":
         error = ErrorInfo("failed", "The turn failed.")
     completed = of(turn.id, _completed(turn, command, error))
-    events = [*asks_closed(state.turn_asks, "palaver"), *_left_open(turn, command.at, command.cause), completed]
+    changes = _changes(turn, command.changes)
+    events = [*asks_closed(state.turn_asks, "palaver"), *_left_open(turn, command.at, command.cause), *changes, completed]
     if error is not None and command.outcome == "failed":
         events.append(of(turn.id, e.SessionFailed(turn_id=turn.id, error=error)))
     return events + _next(_after(state, events), command.outcome, command.fresh)
@@ -78,16 +79,21 @@ def cancelled(state: State, turn: Turn, command: c.EndCancelled) -> list[Happene
         usage=turn.usage,
         duration_ms=command.duration_ms,
         counts=Counts(turn.steps, turn.tool_calls),
-        cost=command.cost,
+        cost=command.cost or turn.cost,
     )
     events = [
         *asks_closed(state.turn_asks, turn.cancel.by),
         *_left_open(turn, command.at, command.cause or cause),
+        *_changes(turn, command.changes),
         of(turn.id, completed),
         of(turn.id, e.SessionCanceled(turn_id=turn.id, by=turn.cancel.by)),
     ]
     ended = "interrupted" if command.cause else "superseded" if cause == "superseded" else "cancelled"
     return events + _next(_after(state, events), ended, command.fresh)
+
+
+def _changes(turn: Turn, changes: e.FilesChanged | None) -> list[Happened]:
+    return [] if changes is None else [of(turn.id, changes)]
 
 
 def _completed(turn: Turn, command: c.FinishTurn, error: ErrorInfo | None) -> e.TurnCompleted:
@@ -97,7 +103,7 @@ def _completed(turn: Turn, command: c.FinishTurn, error: ErrorInfo | None) -> e.
         cause=command.cause,
         error=error,
         usage=turn.usage,
-        cost=command.cost,
+        cost=command.cost or turn.cost,
         duration_ms=command.duration_ms,
         counts=Counts(turn.steps, turn.tool_calls),
     )

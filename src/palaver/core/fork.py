@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -35,12 +35,23 @@ def cut_after(log: Iterable[e.Recorded], message_id: MessageId | None) -> list[e
 def forked(log: Sequence[e.Recorded], info: SessionInfo, at: str, fresh: str) -> list[e.Recorded]:
     """The new log: the copies under the new id with numbers of their own, and an end for what was open at the cut."""
     copies = [e.Recorded(1, at, info.id, None, e.SessionCreated(session=info))]
-    for ts, happened in _kept(log):
-        copies.append(e.Recorded(len(copies) + 1, ts, info.id, happened.turn_id, happened.event))
+    numbers = dict[int, int]()
+    for seq, ts, happened in _kept(log):
+        numbers[seq] = len(copies) + 1
+        copies.append(e.Recorded(len(copies) + 1, ts, info.id, happened.turn_id, _renumbered(happened.event, numbers)))
     state = _fold(copies)
     for turn_id, event in (*_calls_not_begun(state, copies), *_end(state, at, fresh), *_as_now(state, info)):
         copies.append(e.Recorded(len(copies) + 1, at, info.id, turn_id, event))
     return copies
+
+
+def _renumbered(event: e.AnyEvent, numbers: Mapping[int, int]) -> e.AnyEvent:
+    """What names other events by their numbers names the copies; of one that was left out, the last one before it."""
+    if not isinstance(event, e.ContextCompacted):
+        return event
+    last = max((now for then, now in numbers.items() if then <= event.to_seq), default=1)
+    first = min((now for then, now in numbers.items() if then >= event.from_seq), default=1)
+    return replace(event, from_seq=min(first, last), to_seq=last)
 
 
 def _fold(log: Iterable[e.Recorded]) -> State:
@@ -50,14 +61,15 @@ def _fold(log: Iterable[e.Recorded]) -> State:
     return state
 
 
-def _kept(log: Sequence[e.Recorded]) -> Iterator[tuple[str, Happened]]:
+def _kept(log: Sequence[e.Recorded]) -> Iterator[tuple[int, str, Happened]]:
+    """What is copied, each with its number and time."""
     read = set(_read(log))
     settled = set(_settled(log))
     removed = set(_removed(log)) - read
     for recorded in log:
         event, turn_id = recorded.data, recorded.turn_id
         match event:
-            case e.SessionCreated() | e.QueueChanged() | e.TurnParked() | e.SessionCompleted():
+            case e.SessionCreated() | e.QueueChanged() | e.TurnParked() | e.SessionCompleted() | e.ContextCompactionRequested():
                 continue
             case e.SessionUpdated(session=changes):
                 event = e.SessionUpdated(session={name: value for name, value in changes.items() if name != "archived"})
@@ -71,7 +83,7 @@ def _kept(log: Sequence[e.Recorded]) -> Iterator[tuple[str, Happened]]:
                     turn_id, event = None, replace(event, delivery=None)  # nobody read it: it waits for the next turn
             case _:
                 pass
-        yield recorded.ts, Happened(turn_id, event)
+        yield recorded.seq, recorded.ts, Happened(turn_id, event)
 
 
 def _read(log: Iterable[e.Recorded]) -> Iterator[MessageId]:

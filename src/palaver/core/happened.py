@@ -18,7 +18,7 @@ def of(turn_id: TurnId | None, event: AnyEvent) -> Happened:
     return Happened(turn_id, event)
 
 
-def denied(call_id: CallId, name: str, code: str, message: str) -> ToolCallCompleted:
+def denied(call_id: CallId, name: str, code: str, message: str, *, truncated: bool = False) -> ToolCallCompleted:
     """The result of a call that did not run, or did not run to its end: the model reads the message."""
-    result = ToolResult(call_id, False, (Part("text", text=message),), error=CallError(code, message))
+    result = ToolResult(call_id, False, (Part("text", text=message),), error=CallError(code, message), truncated=truncated)
     return ToolCallCompleted(tool_call=CallRef(call_id, name), tool_result=result, duration_ms=0)

@@ -18,7 +18,11 @@ from palaver.wire.values import QueueEntry, Refs
 
 replace = msgspec.structs.replace
 ROW = 46 * 1024
-"""Bytes of messages in one event."""
+"""Bytes of messages in one event …"""
+ROOM = 62 * 1024
+"""… of messages and items together …"""
+ENTRY = 200
+"""… and of an item in `queue_changed`, without its message."""
 
 
 def find(state: State, item_id: ItemId) -> Item:
@@ -168,15 +172,18 @@ def held(state: State, fresh: str, reason: str, joins: Collection[str], *, every
     first = tuple(_held_item(waits, fresh, number) for number, waits in enumerate(unread))
     if not first and kept == state.queue:
         return []
-    return [changed(state, (*first[:end], *kept), new=[item.id for item in first[start:end]], reason=reason) for start, end in _rows(first)]
+    return [
+        changed(state, (*first[:end], *kept), new=[item.id for item in first[start:end]], reason=reason)
+        for start, end in _rows(first, len(kept))
+    ]
 
 
-def _rows(items: tuple[Item, ...]) -> Iterator[tuple[int, int]]:
+def _rows(items: tuple[Item, ...], others: int) -> Iterator[tuple[int, int]]:
     """Which of them share an event: as many in a row as fit into one line of the log; where there are none, none share one."""
     start, size = 0, 0
     for place, item in enumerate(items):
         length = len(msgspec.json.encode(item.message))
-        if place > start and size + length > ROW:
+        if place > start and size + length > min(ROW, ROOM - ENTRY * (place + 1 + others)):
             yield start, place
             start, size = place, 0
         size += length

@@ -7,6 +7,7 @@ checkpoint and compared.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from palaver.wire.values import (
     ErrorInfo,
     Message,
     Outcome,
+    Plan,
     Refs,
     Rule,
     RunBy,
@@ -32,6 +34,7 @@ from palaver.wire.values import (
     Usage,
 )
 
+STORED_ROW = 64
 KEPT = 1000
 """Replies and answers that a session remembers, so that the same id sent twice counts once."""
 QUEUE_LIMIT = 200
@@ -83,6 +86,7 @@ class OpenOutput(Fold, frozen=True):
     id: MessageId
     step_id: StepId
     parts: tuple[OpenPart, ...] = ()
+    started_at: str = ""
 
 
 CallState = Literal["awaiting_approval", "approved", "running"]
@@ -105,6 +109,7 @@ class Call(Fold, frozen=True):
     running_since: str | None = None
     chars: dict[str, int] = {}
     """Code points of each output stream that are in the log."""
+    title: str = ""
 
 
 class Cancel(Fold, frozen=True):
@@ -131,8 +136,14 @@ class Turn(Fold, frozen=True):
     calls: dict[CallId, Call] = {}
     """In the order in which they were started."""
     usage: Usage = NO_USAGE
+    cost: Cost | None = None
+    """Of the answers so far, where prices are known."""
     narrow: bool = False
     """It reads a message of somebody who may not approve: it is decided in at most the mode `ask`."""
+    stepped_at: str = ""
+    """When its newest step began."""
+    files: int = 0
+    """How many it changed, once that is known."""
 
     @property
     def ending(self) -> bool:
@@ -146,6 +157,9 @@ class LastTurn(Fold, frozen=True):
     ended_at: str
     error: ErrorInfo | None = None
     narrow: bool = False
+    seq: int = 0
+    """Of its end."""
+    files: int = 0
 
 
 class Ask(Fold, frozen=True):
@@ -187,6 +201,13 @@ class Kept(Fold, frozen=True):
 Standing = Literal["active", "failed", "canceled"]
 
 
+class Compaction(Fold, frozen=True):
+    """Of the history, asked for by a person."""
+
+    seq: int
+    instructions: str | None = None
+
+
 class State(Fold, frozen=True):
     seq: int = 0
     updated_at: str = ""
@@ -199,7 +220,8 @@ class State(Fold, frozen=True):
     coming: TurnId | None = None
     """The turn that starts when the one that is ending has ended; its messages wait in `waiting`."""
     waiting: dict[MessageId, Waiting] = {}
-    stored: tuple[Stored, ...] = ()
+    stored_rows: tuple[tuple[Stored, ...], ...] = ()
+    """In rows, so that one more costs the same however many there are: nobody says how long a script goes on storing."""
     queue: tuple[Item, ...] = ()
     queue_reason: str | None = None
     asks: dict[AskId, Ask] = {}
@@ -210,6 +232,12 @@ class State(Fold, frozen=True):
     usage: Usage = NO_USAGE
     cost: Cost | None = None
     turns: int = 0
+    compaction: Compaction | None = None
+    """Asked for, and not done yet."""
+    plan: Plan | None = None
+    """The latest one that was shown."""
+    news_seq: int = 0
+    """Of the newest event that a person wants to hear of: a turn ended, or something is asked."""
 
     @property
     def id(self) -> SessionId:
@@ -220,6 +248,11 @@ class State(Fold, frozen=True):
         """The session's facts. A log begins with them, so that they are missing only before its first event."""
         assert self.info is not None
         return self.info
+
+    @property
+    def stored(self) -> Iterator[Stored]:
+        """The messages that were sent without running, oldest first."""
+        return chain.from_iterable(self.stored_rows)
 
     @property
     def status(self) -> Status:
@@ -240,7 +273,7 @@ class State(Fold, frozen=True):
     @property
     def idle(self) -> bool:
         """Nothing is open and nothing can start: the session may leave memory."""
-        return self.turn is None and not self.asks
+        return self.turn is None and not self.asks and self.compaction is None
 
     @property
     def turn_asks(self) -> list[Ask]:

@@ -45,7 +45,8 @@ def _check_chosen(question: Question, answer: Answer) -> None:
 
 
 def _check_value(question: Question, answer: Answer) -> None:
-    if question.type not in _VALUES or not _says_something(answer):
+    """Their own words are always an answer; what is sent as `value` is one of the type."""
+    if question.type not in _VALUES or not _says_something(answer) or (isinstance(answer.text, str) and answer.value is UNSET):
         return
     types, words = _VALUES[question.type]
     if not isinstance(answer.value, types) or (isinstance(answer.value, bool) and bool not in types):

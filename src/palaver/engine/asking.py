@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from palaver import policy
 from palaver.core.decide import choose
 from palaver.core.state import Ask
 from palaver.engine import big
@@ -19,19 +20,19 @@ from palaver.engine.session import Session
 from palaver.engine.work import question_answer
 from palaver.engine.workspaces import Workspace
 from palaver.errors import DiskFailed, Invalid, Refused, ToolFailed
-from palaver.policy import check_rule, explain
 from palaver.views.session import inbox_item
 from palaver.wire import commands as c
 from palaver.wire import events as e
 from palaver.wire import requests as r
 from palaver.wire.ids import AskId, CallId, TurnId
-from palaver.wire.values import Rule, ToolCall, ToolResult
+from palaver.wire.values import Budget, Rule, ToolCall, ToolResult
 
 
 class Asking(Parts):
     # --- asking -------------------------------------------------------------------------------------------------------------
 
     async def inbox(self) -> dict[str, Any]:
+        self.sessions.asked_at = self.clock.ticks()
         await self.sessions.recovered()
         asks = [(session.safe, ask) for session in self.sessions.open_asks() for ask in session.safe.asks.values()]
         asks.sort(key=lambda one: (one[1].requested_at, one[0].id, one[1].seq))  # those of one batch as the model made its calls
@@ -92,6 +93,10 @@ class Asking(Parts):
         ask = session.safe.asks.get(ask_id)
         if answer.input is not msgspec.UNSET and answer.input is not None:
             command = await self._with_input(session, ask, command, answer.input)
+        chosen = choose(ask.approval, command) if ask is not None and ask.approval is not None else None
+        if chosen is not None and chosen.mode is not None:
+            self.may_set_mode(chosen.mode, actor)
+        _check_trust(ask, command, actor)
         self.sessions.reached("answer.begun")
         written = await self._grant(session, ask, command)
         try:
@@ -110,6 +115,8 @@ class Asking(Parts):
 
     async def _with_input(self, session: Session, ask: Ask | None, command: c.AnswerApproval, given: Any) -> c.AnswerApproval:
         """Changed input is decided again from the first step; what a rule denies cannot be approved."""
+        if ask is not None and ask.approval is not None and ask.approval.subject == "budget":
+            return msgspec.structs.replace(command, input=plain(_budget(given)))
         call = ask.approval.tool_call if ask and ask.approval else None
         if call is None:
             return command
@@ -182,7 +189,7 @@ class Asking(Parts):
         rule = Rule(
             decision=new.decision, tool=new.tool, kind=new.kind, path=new.path, command=new.command, domain=new.domain, exact=new.exact
         )
-        check_rule(rule)
+        policy.check_rule(rule)
         workspace = await self.workspaces.get(path)
         kept = await workspace.add_rule(rule, actor.name)
         for session in self.sessions.in_workspace(path):
@@ -200,9 +207,30 @@ class Asking(Parts):
         workspace = await self.workspaces.get(os.path.realpath(question.workspace))
         call = ToolCall(CallId("call_explained"), question.tool, question.input)
         try:
-            return explain(await self.calls.case_for(workspace, call, self.agents_.mode))
+            return policy.explain(await self.calls.case_for(workspace, call, self.agents_.mode))
         except ToolFailed as failed:
             raise Invalid(failed.message, path="tool" if failed.code == "unknown_tool" else "input") from failed
+
+
+def _budget(given: Any) -> Budget:
+    """`{steps?, cost?, seconds?}` as a person gives it. Raises `Invalid`."""
+    try:
+        budget = msgspec.convert(given, Budget)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{error}. Send {{steps?, cost?, seconds?}}.", path="input") from error
+    amounts = [amount for amount in (budget.steps, budget.cost, budget.seconds) if amount is not None]
+    if not amounts or set(given) - {"steps", "cost", "seconds"} or not all(0 < amount < 1e9 for amount in amounts):
+        raise Invalid("A budget says how much more in one of steps, cost and seconds, each above 0.", path="input")
+    return budget
+
+
+def _check_trust(ask: Ask | None, command: c.AnswerApproval, actor: Actor) -> None:
+    """To run a folder's own commands once is an approval; to remember that is trust, and takes `admin` (SECURITY.md 2)."""
+    if ask is None or ask.approval is None or ask.approval.subject != "trust":
+        return
+    option = choose(ask.approval, command)
+    if option is not None and option.rule is not None and "admin" not in actor.scopes:
+        raise Refused("scope", "Trusting a folder's verify commands takes a token with the scope admin. Run them once.", needed="admin")
 
 
 def _settled(session: Session, ask_id: AskId, reply: c.Reply | None) -> dict[str, Any]:

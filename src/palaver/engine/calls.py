@@ -8,21 +8,40 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from traceback import print_exc
 
 import msgspec
 
+from palaver import policy
 from palaver.engine import big
+from palaver.engine.changes import Changes
 from palaver.engine.clock import Clock
 from palaver.engine.session import Session
 from palaver.engine.workspaces import Workspace, Workspaces
 from palaver.errors import DiskFailed, Refused, ToolFailed
-from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict, judge, named_paths, narrowed
-from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolRegistry
+from palaver.policy import ApprovalPolicy, Case, PatchReviewPolicy, Verdict
+from palaver.tools.base import Description, Tool, ToolContext, ToolDefinition, ToolKind, ToolRegistry
+from palaver.tools.jobs import BackgroundJobs
 from palaver.wire import commands as c
 from palaver.wire.ids import AskId, CallId, MessageId, SessionId, StepId, TurnId, ask_id
-from palaver.wire.values import Answer, CallError, CallKind, FileRef, Mode, Question, Refs, Rule, Stream, ToolCall, ToolResult
+from palaver.wire.values import (
+    Answer,
+    Budget,
+    CallError,
+    CallKind,
+    FileRef,
+    Mode,
+    Option,
+    Preview,
+    Question,
+    Refs,
+    Rule,
+    Stream,
+    ToolCall,
+    ToolResult,
+)
 
 LOGGED_OUTPUT = 256 * 1024
 """Bytes of one call's output that are logged and streamed; the rest is in its artifact alone."""
@@ -49,13 +68,19 @@ class Calls:
     workspaces: Workspaces
     clock: Clock
     environment: Callable[[CallId], Mapping[str, str]]
+    changes: Changes
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     review: PatchReviewPolicy = field(default_factory=PatchReviewPolicy)
     protected: tuple[Path, ...] = ()
     deadline_s: float | None = None
     per_minute: int = 120
+    guarded: Callable[[Path], Sequence[str]] = lambda workspace: ()
+    """More guarded paths of a workspace than those that are known by name. Blocks on the disk."""
+    jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     end_jobs: Callable[[SessionId], Awaitable[None]] | None = None
     """Ends the background jobs of a session."""
+    is_attended: Callable[[Session], bool] = lambda session: True
+    """Whether anybody is there who could answer."""
     _recent: dict[SessionId, deque[float]] = field(default_factory=dict)
 
     def complain(self, text: str) -> None:
@@ -68,13 +93,37 @@ class Calls:
     # --- before ---------------------------------------------------------------------------------------------------------------
 
     async def opened(
-        self, session: Session, calls: Sequence[ToolCall], message_id: MessageId | None, step_id: StepId | None
+        self,
+        session: Session,
+        calls: Sequence[ToolCall],
+        message_id: MessageId | None,
+        step_id: StepId | None,
+        refused: CallError | None = None,
     ) -> tuple[c.NewCall, ...]:
         """Each call with what was decided about it. Whatever is wrong with a call becomes its result, never an exception.
 
         Without a message they are the daemon's own: approved for once, or not at all.
         """
-        return tuple([await self._opened(session, call, message_id, step_id) for call in calls])
+        if refused is not None:
+            return tuple([await self._refused(session, call, message_id, step_id, refused) for call in calls])
+        return _last_plan_alone([await self._opened(session, call, message_id, step_id) for call in calls])
+
+    async def _refused(
+        self, session: Session, call: ToolCall, message_id: MessageId | None, step_id: StepId | None, error: CallError
+    ) -> c.NewCall:
+        """A call of a batch that was cut off: it gets its result, and is judged and counted by nobody."""
+        assert session.safe.turn is not None
+        shown, refs = await self._cut_input(session, session.safe.turn.id, call)
+        return c.NewCall(
+            tool_call=shown,
+            kind=self._kind(call),
+            title=shown.name,
+            message_id=message_id,
+            step_id=step_id,
+            refs=refs,
+            error=error,
+            truncated=True,
+        )
 
     async def _opened(self, session: Session, call: ToolCall, message_id: MessageId | None, step_id: StepId | None) -> c.NewCall:
         turn = session.safe.turn
@@ -94,7 +143,7 @@ class Calls:
             )
         if description.input is not None and description.input != call.input:
             shown, refs = await self._cut_input(session, turn.id, ToolCall(call.id, call.name, dict(description.input)))
-        if message_id is None:
+        if message_id is None and verdict.subject != "trust":
             verdict = replace(verdict, options=tuple(option for option in verdict.options if option.scope == "once"))
         approval, error, inquiry = None, None, None
         if verdict.decision == "deny":
@@ -114,6 +163,7 @@ class Calls:
             approval=approval,
             inquiry=inquiry,
             error=error,
+            plan=description.plan if approval is not None and approval.subject == "plan" else None,
         )
 
     async def _inquiry(self, session: Session, turn_id: TurnId, description: Description) -> c.Inquiry:
@@ -129,9 +179,25 @@ class Calls:
             subject=verdict.subject,
             preview=preview,
             options=verdict.options,
-            reason=verdict.reason,
+            reason=" ".join(filter(None, (verdict.reason, description.caution))) or None,
             deadline=self.clock.at(self.deadline_s) if self.deadline_s else None,
             refs=refs,
+        )
+
+    def for_more(self, session_id: SessionId, reason: str, budget: Budget) -> c.Approval:
+        """What a person is asked when a turn has met a limit."""
+        amount = (
+            next(f"{value:g} {name}" for name in ("steps", "seconds") if (value := getattr(budget, name))) if budget.cost is None else ""
+        )
+        label = f"Let it go on for {amount} more" if amount else f"Let it cost {budget.cost:g} more"
+        return c.Approval(
+            id=ask_id("appr", session_id),
+            subject="budget",
+            preview=Preview(),
+            options=(Option("more", "approve", "once", label), Option("deny", "deny", "once", "End the turn")),
+            reason=reason,
+            deadline=self.clock.at(self.deadline_s) if self.deadline_s else None,
+            budget=budget,
         )
 
     async def judged(self, session: Session, tool: Tool, call: ToolCall) -> tuple[Description, Verdict]:
@@ -141,11 +207,12 @@ class Calls:
         info, turn = session.safe.created, session.safe.turn
         workspace = await self.workspaces.get(info.workspace_path)
         context = self.context(session, turn.id if turn else TurnId(""), call.id)
-        description = await asyncio.to_thread(_described, tool, context, call)
+        description, guarded = await asyncio.to_thread(lambda: (_described(tool, context, call), self.guarded(context.workspace)))
         mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
         if turn is not None and turn.narrow:
-            mode = narrowed(mode, "ask")
-        return description, judge(self._case(tool.definition(), call, description, context, workspace, mode, session.safe.grants))
+            mode = policy.narrowed(mode, "ask")
+        case = self._case(tool.definition(), call, description, context, workspace, mode, session.safe.grants)
+        return description, policy.judge(replace(case, guarded=guarded, turn_id=turn.id if turn else None))
 
     async def case_for(self, workspace: Workspace, call: ToolCall, mode: str) -> Case:
         """The case of a call that nobody has made: what `explain` explains. Raises `ToolFailed`."""
@@ -201,6 +268,17 @@ class Calls:
         except ToolFailed:
             return "exec"  # unknown: shown as what needs the most care
 
+    async def checkpoint(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall) -> None:
+        """Before the effect of a call that may write or execute: what the turn changes from here on is known at its end."""
+        kind = tool.definition().kind
+        if kind in (ToolKind.READ, ToolKind.ASK):
+            return
+        writes: tuple[str, ...] = ()
+        if kind is ToolKind.WRITE:
+            with suppress(ToolFailed):  # the call itself says what is wrong
+                writes = (await asyncio.to_thread(_described, tool, self.context(session, turn_id, call.id), call)).writes
+        await self.changes.begin(session, turn_id, writes)
+
     # --- during ---------------------------------------------------------------------------------------------------------------
 
     async def allowed(self, session: Session, tool: Tool, call: ToolCall, *, approved: bool) -> tuple[Path, ...]:
@@ -208,14 +286,23 @@ class Calls:
         info = session.safe.created
         workspace = await self.workspaces.get(info.workspace_path)
         rules = (*self.approval.rules, *workspace.rules, *session.safe.grants)
-        named = named_paths(rules, info.workspace_path, str(Path.home()))
+        named = policy.named_paths(rules, info.workspace_path, str(Path.home()))
         if approved:
             context = self.context(session, TurnId(""), call.id)
             described = await asyncio.to_thread(_described, tool, context, call)
             named = (*named, *described.writes, *described.reads)
         return tuple(map(Path, named))
 
-    def context(self, session: Session, turn_id: TurnId, call_id: CallId, allowed: tuple[Path, ...] = ()) -> ToolContext:
+    def context(
+        self,
+        session: Session,
+        turn_id: TurnId,
+        call_id: CallId,
+        allowed: tuple[Path, ...] = (),
+        *,
+        granted: bool = False,
+        approved: str | None = None,
+    ) -> ToolContext:
         logged = 0
 
         def output(stream: Stream, text: str) -> None:
@@ -243,6 +330,9 @@ class Calls:
             hidden=self.protected,
             shown=self.files.shown(session.id),
             allowed=allowed,
+            look=partial(self.changes.look, session),
+            granted=granted,
+            approved=approved,
             note=note,
         )
 
@@ -283,7 +373,7 @@ class Calls:
         """Decide the open asks once more, after a grant or a rule has appeared; says how many it settled."""
         settled = 0
         for ask in list(session.safe.asks.values()):
-            if ask.approval is None or ask.approval.tool_call is None or ask.approval.subject not in ("tool", "review"):
+            if ask.approval is None or ask.approval.tool_call is None or ask.approval.subject not in ("tool", "review", "trust"):
                 continue
             call = session.safe.turn.calls.get(ask.approval.tool_call.id) if session.safe.turn else None
             if call is None:
@@ -313,6 +403,15 @@ class Calls:
         except Refused:
             return 0  # somebody answered meanwhile
         return 1
+
+
+def _last_plan_alone(calls: Sequence[c.NewCall]) -> tuple[c.NewCall, ...]:
+    """Of several plans in one batch only the last is handed in: a session has one in the inbox."""
+    plans = [call.tool_call.id for call in calls if call.plan is not None]
+    error = CallError("tool_skipped", "A later call of the same answer hands in another plan, so this one was not shown.")
+    return tuple(
+        msgspec.structs.replace(call, approval=None, plan=None, error=error) if call.tool_call.id in plans[:-1] else call for call in calls
+    )
 
 
 async def _no_artifact(name: str, data: bytes, mime_type: str) -> str:

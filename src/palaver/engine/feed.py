@@ -37,6 +37,10 @@ class Feed:
             del self._items[:-KEPT]
         self._bell.ring()
 
+    @property
+    def is_followed(self) -> bool:
+        return self._bell.is_awaited
+
     async def follow(self, after: int | None) -> AsyncGenerator[AllBatch, None]:
         """From now on without a number; after one that is remembered; after any other `gap`, then from now on."""
         hello = True

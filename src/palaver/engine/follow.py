@@ -36,10 +36,19 @@ class Bell:
             del self._waiting[future]
             if future.done():
                 continue
-            if take is not None and take():
+            try:
+                asleep = take is not None and take()
+            except Exception as error:  # its own reader hears of it; those behind it are woken all the same
+                future.set_exception(error)
+                continue
+            if asleep:
                 self._waiting[future] = take
             else:
                 future.set_result(None)
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._waiting)
 
     async def wait(self, rings: int, take: Take | None = None) -> None:
         """Returns when it has rung since it had rung `rings` times. At a ring for which `take` is true it sleeps on."""
@@ -54,7 +63,7 @@ class Bell:
             raise
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     first: int
     """The number of the first line."""
@@ -68,7 +77,9 @@ class Batch:
 
     def sse(self) -> bytes:
         """Lines as numbered events, then the pieces, ready to be written."""
-        if self._sse is None:
+        if self._sse is None and len(self.lines) == 1 and not self.pieces:  # one event as it happens: what most batches are
+            self._sse = b"id: %d\ndata: %b\n\n" % (self.first, self.lines[0])
+        elif self._sse is None:
             lines = [b"id: %d\ndata: %b\n\n" % (seq, line) for seq, line in enumerate(self.lines, self.first)]
             self._sse = b"".join([*lines, *(b"data: %b\n\n" % piece for piece in self.pieces)])
         return self._sse

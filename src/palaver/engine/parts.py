@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from palaver.engine.workspaces import Workspaces
 from palaver.errors import Invalid, Refused
 from palaver.log import Log
 from palaver.log.blobs import Blobs
+from palaver.sandbox.variants import Found
 from palaver.wire import events as e
 from palaver.wire.codec import decode_event
 from palaver.wire.values import FileRef
@@ -41,20 +42,32 @@ class Parts:
     clock: Clock
     epoch: str
     version: str
-    models_: Callable[[], list[Any]]
+    models_: Callable[[], Awaitable[list[Any]]]
     settings_: Callable[[], dict[str, Any]]
     change_settings_: Callable[[dict[str, Any]], list[str]]
     """Writes values into the settings file and gives the keys that changed. Waits for the disk."""
     private: tuple[Path, ...]
     """Folders that no workspace of a lesser token may be or hold."""
+    sandbox: Callable[[], Awaitable[Found]]
+    """What holds a command here; tried out the first time."""
 
     def __post_init__(self) -> None:
         self._answering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changing_settings = asyncio.Lock()
+        self._spans: dict[str, tuple[int, int]] = {}
 
     def may_set_mode(self, mode: str, actor: Actor) -> None:
         if mode not in (self.agents_.mode, "plan", "ask") and not actor.may_approve:
             raise Refused("scope", f"Setting the mode {mode!r} takes a token with the scope approve.", needed="approve")
+
+    async def caution_of(self, mode: str, actor: Actor) -> str | None:
+        """What is said when a session runs everything unasked and nothing holds what it runs; choosing that takes `admin`."""
+        if mode != "auto":
+            return None
+        caution = (await self.sandbox()).caution
+        if caution is not None and mode != self.agents_.mode and "admin" not in actor.scopes:
+            raise Refused("scope", f"Setting the mode 'auto' takes a token with the scope admin. {caution}", needed="admin")
+        return caution
 
     async def workspace_path(self, given: str, actor: Actor, field: str = "workspace_path") -> str:
         """The folder as it is on disk. A token that may not approve works only where one that may has worked before."""
@@ -77,10 +90,14 @@ class Parts:
         return not holds and not any(path.is_relative_to(own) for own in self.calls.protected)
 
     async def recorded(self, session: Session, after: int = 0, up_to: int | None = None) -> AsyncIterator[e.Recorded]:
+        async for line in self.lines(session, after, up_to):
+            yield decode_event(line)
+
+    async def lines(self, session: Session, after: int = 0, up_to: int | None = None) -> AsyncIterator[bytes]:
         last = session.safe.seq if up_to is None else up_to
         while after < last and (lines := await self.log.read(session.key, after, up_to=last)):
             for line in lines:
-                yield decode_event(line)
+                yield line
             after += len(lines)
 
     def store(self, session: Session) -> big.Store:

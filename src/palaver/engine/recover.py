@@ -6,7 +6,9 @@ waits for a person stays open, one that a grant let go on goes on, every other o
 
 from __future__ import annotations
 
+from palaver.backends.compacting import not_compacted
 from palaver.engine.calls import Calls
+from palaver.engine.changes import END_S
 from palaver.engine.clock import Clock, milliseconds
 from palaver.engine.session import Session
 from palaver.engine.work import expire
@@ -20,6 +22,9 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
     turn = session.safe.turn
     if session.read_only or session.safe.closed:
         return
+    await calls.changes.finish_undos(session)
+    if session.safe.compaction is not None:
+        await session.report(c.NoteFact(turn_id=None, fact=not_compacted("the daemon ended first. Ask for it again.")))
     if turn is None:  # an append that was torn after a turn's end: what should have started waits, and says so
         await session.report(c.PauseQueue(reason="interrupted", fresh=fresh()))
         return
@@ -34,17 +39,18 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
             return
         if settled:
             return
-    await interrupt(session, clock, "crash")
+    await interrupt(session, calls, clock, "crash")
 
 
-async def interrupt(session: Session, clock: Clock, cause: EndCause) -> None:
+async def interrupt(session: Session, calls: Calls, clock: Clock, cause: EndCause) -> None:
     """End the open turn: as cancelled if that was requested, else as interrupted. What waited for its end waits on, paused."""
     turn = session.safe.turn
     if turn is None:
         return
+    changes = await calls.changes.ended(session, turn.id, END_S)
     at, duration = clock.now(), milliseconds(-clock.until(turn.started_at))
     if turn.ending:
-        await session.report(c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=at, duration_ms=duration, cause=cause))
+        await session.report(c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=at, duration_ms=duration, cause=cause, changes=changes))
         return
     await session.report(
         c.FinishTurn(
@@ -55,5 +61,6 @@ async def interrupt(session: Session, clock: Clock, cause: EndCause) -> None:
             at=at,
             duration_ms=duration,
             cause=cause,
+            changes=changes,
         )
     )

@@ -25,13 +25,14 @@ from palaver.core.happened import Happened
 from palaver.core.state import State
 from palaver.engine.clock import Clock
 from palaver.engine.follow import Batch, Bell, Straight
-from palaver.engine.tail import PIECE, WAIT, Key, Piece, Tail
+from palaver.engine.pieces import as_command, as_frame, place_of
+from palaver.engine.tail import PIECE, WAIT, Key, Piece, Tail, Writing
 from palaver.errors import DiskFailed, Refused
 from palaver.log import Log, Opened
 from palaver.views.pages import PageIndex, SavedIndex
 from palaver.wire import commands as c
 from palaver.wire import events as e
-from palaver.wire.codec import decode_event, encode_event, encode_frame
+from palaver.wire.codec import decode_event, encode_event
 from palaver.wire.ids import CallId, MessageId, PartId, SessionId, TurnId
 from palaver.wire.values import Stream, TextKind
 
@@ -95,6 +96,8 @@ class Session:
     """It is the disk that takes no writes: whoever wants to write is told so as of every disk that fails."""
     followers: int = 0
     deleted: bool = False
+    untracked_told: bool = False
+    """Its person was told that what turns change here is not kept."""
     closing: bool = False
     """It is being closed or deleted: clients may only watch."""
 
@@ -396,6 +399,13 @@ class Session:
         if text and self._is_open(message_id):
             self._said(self._tail.text(turn_id, message_id, part_id, kind, text))
 
+    def writes_call(self, writing: Writing) -> None:
+        """A call is being written in an open message. Too late changes nothing."""
+        if self._is_open(writing.message_id):
+            self._tail.writes(writing)
+            if not self._ring_timer:
+                self._ring_paced()
+
     def _is_open(self, message_id: MessageId) -> bool:
         turn = self._ahead.turn
         if turn is not None and turn.output is not None and turn.output.id == message_id:
@@ -452,7 +462,7 @@ class Session:
     def _flush_text(self) -> None:
         events: list[Happened] = []
         for piece in self._tail.unsent():
-            if decided := decide(self._ahead, _flush(piece)).events:
+            if decided := decide(self._ahead, as_command(piece)).events:
                 self._tail.sent(piece)
                 events += decided
         if events:
@@ -526,20 +536,20 @@ class Session:
         turn = self.safe.turn
         return turn is not None and ((turn.output is not None and turn.output.id == owner) or owner in turn.calls)
 
-    def _shared(self, first: int, lines: list[bytes], pieces: list[Piece], caught_up: int | None) -> Batch:
+    def _shared(self, first: int, lines: list[bytes], pieces: Sequence[Piece | Writing], caught_up: int | None) -> Batch:
         """The batch that the last reader at the same place got, if it is the same."""
         if caught_up is not None:
             return Batch(first, lines, self._frames(pieces), caught_up)
-        place = (first, len(lines), *[(piece.key, piece.offset, len(piece.text)) for piece in pieces])
+        place = (first, len(lines), *map(place_of, pieces))
         if self._batch is None or self._batch[0] != place:
             self._batch = (place, Batch(first, lines, self._frames(pieces)))
         return self._batch[1]
 
-    def _frames(self, pieces: list[Piece]) -> list[bytes]:
+    def _frames(self, pieces: Sequence[Piece | Writing]) -> list[bytes]:
         if not pieces:
             return []
         ts = self.around.clock.now()
-        return [encode_frame(self.id, piece.turn_id, ts, _delta(piece)) for piece in pieces]
+        return [as_frame(self.id, ts, piece) for piece in pieces]
 
     def delete(self) -> None:
         """The session is gone: its readers are told."""
@@ -575,23 +585,3 @@ def _decode(data: bytes) -> Folded | None:
         return msgspec.msgpack.decode(data, type=Folded)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # of another version: the log is folded again
-
-
-def _flush(piece: Piece) -> c.AddText | c.AddOutput:
-    id, name = piece.key
-    if piece.kind is None:
-        return c.AddOutput(turn_id=piece.turn_id, tool_call_id=CallId(id), stream=_stream(name), offset=piece.offset, text=piece.text)
-    return c.AddText(
-        turn_id=piece.turn_id, message_id=MessageId(id), part_id=PartId(name), kind=piece.kind, offset=piece.offset, text=piece.text
-    )
-
-
-def _delta(piece: Piece) -> e.ModelOutputDelta | e.ToolOutputDelta:
-    id, name = piece.key
-    if piece.kind is None:
-        return e.ToolOutputDelta(tool_call_id=CallId(id), stream=_stream(name), offset=piece.offset, text=piece.text)
-    return e.ModelOutputDelta(message_id=MessageId(id), part_id=PartId(name), kind=piece.kind, offset=piece.offset, text=piece.text)
-
-
-def _stream(name: str) -> Stream:
-    return "stdout" if name == "stdout" else "stderr" if name == "stderr" else "output"

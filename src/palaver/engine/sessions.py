@@ -3,68 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from palaver.core.apply import apply
 from palaver.core.state import State
-from palaver.engine.calls import Calls
-from palaver.engine.clock import Clock
-from palaver.engine.feed import Feed
+from palaver.engine.keeping import Keeping, Local
 from palaver.engine.recover import interrupt, recover
-from palaver.engine.session import Session, Surroundings, Worker
+from palaver.engine.session import Session
 from palaver.errors import DiskFailed, Refused
-from palaver.log import Log
-from palaver.log.folders import DataFolder
-from palaver.log.index import Row, SessionIndex
-from palaver.tools.processes import Found, Marks, end_marked
-from palaver.views.session import listed, session_object
+from palaver.tools.processes import Found, end_marked
+from palaver.views.pages import PageIndex
 from palaver.wire import events as e
 from palaver.wire.codec import encode_event
 from palaver.wire.ids import SessionId, session_of
 
-IDLE_S = 60.0
-"""A session that nobody watches and that does nothing leaves memory after this time."""
-SWEEP_S = 1.0
 RECOVERY_S = 10.0
-
-
-class Local(msgspec.Struct, omit_defaults=True):
-    """What belongs to a session and is no event: the read mark and the draft."""
-
-    read_seq: int = 0
-    text: str = ""
-    attachments: list[Any] = []
-    rev: int = 0
+ATTENDED_S = 10.0
+"""After a client's last request: one that asks again and again is there, though it follows nothing."""
+FEW = 100
+"""Events that are folded at once; a longer past, which only a fork has, goes to a thread."""
 
 
 @dataclass
-class Sessions:
-    log: Log
-    folder: DataFolder
-    clock: Clock
-    calls: Calls
-    work: Worker
-    marks: Marks
-    reached: Callable[[str], None]
-    idle_s: float = IDLE_S
-    index: SessionIndex = field(init=False)
-    feed: Feed = field(init=False)
-
+class Sessions(Keeping):
     def __post_init__(self) -> None:
-        self._loaded: dict[str, asyncio.Task[Session]] = {}
-        self._locals: dict[str, Local] = {}
-        self._changed: set[Session] = set()
-        self._marked: set[str] = set()
+        super().__post_init__()
+        self.attended_s = ATTENDED_S
+        self.asked_at = -ATTENDED_S
+        """When a client last asked for anything of a session, or for the inbox."""
+        self.calls.is_attended = self.is_attended
         self._recovered = asyncio.Event()
         self._unrecovered: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self.index = SessionIndex(self.folder.root / "index.sqlite", self._all_rows)
-        self.around = Surroundings(self.log, self.clock, self.work, self._mark, self._heard, self.reached)
 
     # --- the daemon's life ------------------------------------------------------------------------------------------------------
 
@@ -87,6 +62,8 @@ class Sessions:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.searching.stop()
+        await self.git.stop()
         await asyncio.gather(*(self._end(session) for session in list(self._in_memory())))
         try:
             await self._keep_rows()
@@ -98,14 +75,6 @@ class Sessions:
             if session.safe.idle and not session.safe.queue:
                 self._unmark(session)
 
-    async def _keep_rows(self) -> None:
-        """The list and `session.json` as the logs now are. Raises `DiskFailed`."""
-        for session in list(self._in_memory()):
-            self._put_row(session)
-            if not session.deleted and not session.read_only:
-                await self.folder.write_session_json(session.id, self._session_json(session), durable=False)
-        await self.index.flush()
-
     async def _end(self, session: Session) -> None:
         await session.stop()
         if session.id in self._unrecovered:
@@ -113,7 +82,7 @@ class Sessions:
         if session.safe.turn is not None and not session.safe.only_waits:
             try:
                 async with asyncio.timeout(5):
-                    await interrupt(session, self.clock, "shutdown")
+                    await interrupt(session, self.calls, self.clock, "shutdown")
             except TimeoutError:
                 pass  # the disk does not take it: the next start ends the turn
         await session.checkpoint()
@@ -155,6 +124,7 @@ class Sessions:
     async def _recover(self, session: Session) -> None:
         await recover(session, self.calls, self.clock)
         self._changed.add(session)
+        self._count_child(session, runs=session.safe.turn is not None)
         session.begin()
         if ready := self._unrecovered.pop(session.id, None):
             ready.set()
@@ -213,18 +183,6 @@ class Sessions:
         await self._end_left_processes([session])
         await self._recover(session)
 
-    def _read_local(self, session_id: str) -> Local:
-        data = self.folder.read_local_json(session_id)
-        try:
-            return msgspec.json.decode(data, type=Local) if data else Local()
-        except msgspec.DecodeError:
-            return Local()
-
-    def _in_memory(self) -> Iterator[Session]:
-        for task in self._loaded.values():
-            if task.done() and not task.cancelled() and task.exception() is None:
-                yield task.result()
-
     # --- new ones ---------------------------------------------------------------------------------------------------------------
 
     async def create(self, first: Sequence[e.Recorded]) -> Session:
@@ -242,19 +200,18 @@ class Sessions:
         return session
 
     async def _create(self, session: Session, first: Sequence[e.Recorded]) -> None:
-        lines = [encode_event(recorded) for recorded in first]
+        folding = partial(_folded, first, session.pages)
+        lines, state = folding() if len(first) < FEW else await asyncio.to_thread(folding)
         await asyncio.shield(self.log.append(session.key, 0, lines))
         self.reached("session.logged")
-        state = State()
-        for recorded in first:
-            state = apply(state, recorded)
-            session.pages.note(recorded)
         session.start_with(state)
         self._locals[session.id] = Local()
         await self.folder.write_session_json(session.id, self._session_json(session))
         self._loaded[session.id] = asyncio.ensure_future(_already(session))
         await self._loaded[session.id]
-        self._heard(session, [(1, lines[0])])  # the past that a fork copies is no news
+        if len(first) > 1:  # the past that a fork copies is no news
+            await self.save_local(session, Local(read_seq=state.seq))
+        self._heard(session, [(1, lines[0])])
 
     async def make_ready(self, session_id: SessionId) -> None:
         """An empty log in a folder of its own; a start that finds it so forgets it."""
@@ -271,144 +228,17 @@ class Sessions:
         self._loaded.pop(session.id, None)
         self._locals.pop(session.id, None)
         self.calls.forget(session.id)
+        await self.calls.changes.forget(session)
         self._changed.discard(session)
         self.index.delete(session.id)
+        await self.said.forget(session.id)
         await self.log.close(session.key)
         self.feed.publish([session.id])
+        self.watch.removed(session.id)
+        self._count_child(session, runs=False)
         self._marked.discard(session.id)
         self.folder.clear_open(session.id)
         await self.folder.empty_trash()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_S)
-            try:
-                await self._tidy()
-            except DiskFailed as error:
-                self.calls.complain(f"Tidying up failed, and is tried again: {error}")
-
-    async def _tidy(self) -> None:
-        """Bring the list and `session.json` up to date, take marks away and let idle sessions go."""
-        for session in list(self._changed):
-            self._changed.discard(session)
-            self._put_row(session)
-            if session.deleted or session.read_only:
-                continue
-            try:
-                await self.folder.write_session_json(session.id, self._session_json(session), durable=False)
-            except DiskFailed as error:  # it is tried again; the others do not wait for it
-                self._changed.add(session)
-                self.calls.complain(f"Tidying up failed, and is tried again: {error}")
-        quiet = [session for session in self._in_memory() if self._quiet(session)]
-        at = {session.id: session.safe.seq for session in quiet}
-        if quiet:
-            await self.index.flush()
-        for session in quiet:
-            if self._quiet(session) and session.safe.seq == at[session.id]:
-                self._unmark(session)
-        for session in list(self._in_memory()):
-            if self._may_go(session):
-                await self._leave(session)
-
-    def _may_go(self, session: Session) -> bool:
-        """Nobody needs it in memory. A queue that waits keeps its mark, and needs nobody to wait."""
-        unmarked = session.id not in self._marked or bool(session.safe.queue)
-        return session.may_leave and unmarked and session not in self._changed and self.clock.ticks() - session.touched > self.idle_s
-
-    def _quiet(self, session: Session) -> bool:
-        """Its mark can go: nothing is open, and its newest row is in the list."""
-        quiet = session.may_leave and not session.safe.queue and session not in self._changed
-        return quiet and session.id in self._marked and self.clock.ticks() - session.touched > SWEEP_S
-
-    async def _leave(self, session: Session) -> None:
-        await session.checkpoint()
-        if session.may_leave and session.id in self._loaded:
-            del self._loaded[session.id]
-            self._locals.pop(session.id, None)
-            self.calls.forget(session.id)
-            await self.log.close(session.key)
-
-    # --- marks, rows and what clients call local ----------------------------------------------------------------------------------
-
-    async def _mark(self, session_id: SessionId) -> None:
-        await self.folder.mark_open(session_id)
-        self._marked.add(session_id)
-
-    def _unmark(self, session: Session) -> None:
-        session.marked = False
-        self._marked.discard(session.id)
-        self.folder.clear_open(session.id)
-
-    def _heard(self, session: Session, lines: Sequence[tuple[int, bytes]]) -> None:
-        self._changed.add(session)
-        self.feed.publish([line for _, line in lines])
-
-    def _put_row(self, session: Session) -> None:
-        if session.deleted:
-            return
-        state, info = session.safe, session.safe.created
-        self.index.put(
-            Row(
-                info.id,
-                state.updated_at,
-                state.status,
-                info.workspace_path,
-                info.title,
-                info.archived,
-                info.parent_session_id,
-                state.last_turn_id,
-                state.seq,
-                msgspec.json.encode(listed(self.shown(session))),
-            )
-        )
-
-    async def find(self, **query: Any) -> tuple[list[Row], str | None]:
-        for session in self._changed:
-            self._put_row(session)
-        return await self.index.page(**query)
-
-    def _all_rows(self) -> Iterator[Row]:
-        """From the files alone, in a thread, when the index must be made again."""
-        for session_id in self.folder.session_ids():
-            data = self.folder.read_session_json(session_id)
-            if data is None:
-                continue
-            try:
-                shown = msgspec.json.decode(data, type=dict[str, Any])
-                yield Row(
-                    shown["id"],
-                    shown["updated_at"],
-                    shown["status"],
-                    shown["workspace_path"],
-                    shown.get("title"),
-                    bool(shown.get("archived")),
-                    shown.get("parent_session_id"),
-                    shown.get("last_turn_id"),
-                    shown["head_seq"],
-                    msgspec.json.encode(listed(shown)),
-                )
-            except (msgspec.DecodeError, KeyError):
-                continue  # a cache that a power cut emptied: the session is listed when it is next opened
-
-    def shown(self, session: Session) -> dict[str, Any]:
-        shown = session_object(session.safe, read_seq=self.local(session.id).read_seq)
-        return {**shown, "read_only": session.read_only} if session.read_only else shown
-
-    def _session_json(self, session: Session) -> bytes:
-        return msgspec.json.encode(self.shown(session))
-
-    def local(self, session_id: str) -> Local:
-        return self._locals.setdefault(session_id, Local())
-
-    async def save_local(self, session: Session, local: Local) -> None:
-        before, self._locals[session.id] = self.local(session.id), local
-        try:
-            await self.folder.write_local_json(session.id, msgspec.json.encode(local))
-        except DiskFailed:
-            if self._locals.get(session.id) is local:
-                self._locals[session.id] = before
-            raise
-        self._changed.add(session)
 
     def open_asks(self) -> Iterator[Session]:
         return (session for session in self._in_memory() if session.safe.asks)
@@ -424,6 +254,11 @@ class Sessions:
     def in_workspace(self, path: str) -> list[Session]:
         return [session for session in self.open_asks() if session.safe.created.workspace_path == path]
 
+    def is_attended(self, session: Session) -> bool:
+        """Whether somebody could answer an ask: a stream is open, or a client asked for something just now."""
+        open_streams = session.followers or self.watch.is_watched or self.feed.is_followed
+        return bool(open_streams) or self.clock.ticks() - self.asked_at < self.attended_s
+
     def using(self, session_id: str) -> Using:
         """The session, kept in memory meanwhile."""
         return Using(self, session_id)
@@ -438,6 +273,7 @@ class Using:
         self._sessions, self._id = sessions, session_id
 
     async def __aenter__(self) -> Session:
+        self._sessions.asked_at = self._sessions.clock.ticks()
         session = await self._sessions.get(self._id)
         session.followers += 1
         self._session = session
@@ -445,6 +281,15 @@ class Using:
 
     async def __aexit__(self, *_: object) -> None:
         self._session.followers -= 1
+
+
+def _folded(first: Sequence[e.Recorded], pages: PageIndex) -> tuple[list[bytes], State]:
+    """The lines of a log and what they come to; the pages note them."""
+    state = State()
+    for recorded in first:
+        state = apply(state, recorded)
+        pages.note(recorded)
+    return [encode_event(recorded) for recorded in first], state
 
 
 async def _already(session: Session) -> Session:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from palaver.wire.ids import CallId, MessageId, PartId, TurnId
+from palaver.wire.ids import CallId, MessageId, PartId, StepId, TurnId
 from palaver.wire.values import Stream, TextKind
 
 PIECE = 4096
@@ -65,12 +65,31 @@ class Piece:
     text: str
 
 
+@dataclass(frozen=True)
+class Writing:
+    """A call that a model is writing: how far it is, and nothing of it."""
+
+    turn_id: TurnId
+    message_id: MessageId
+    step_id: StepId
+    name: str
+    chars: int
+
+    @property
+    def key(self) -> Key:
+        return (self.message_id, "")
+
+
 class Tail:
     def __init__(self) -> None:
         self._buffers: dict[Key, Buffer] = {}
+        self._writing: Writing | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._buffers)
+        return bool(self._buffers) or self._writing is not None
+
+    def writes(self, writing: Writing) -> None:
+        self._writing = writing
 
     def text(self, turn_id: TurnId, message_id: MessageId, part_id: PartId, kind: TextKind, text: str) -> int:
         return self._add(turn_id, (message_id, part_id), kind, text)
@@ -118,21 +137,28 @@ class Tail:
         """The message, or the call, is complete on disk."""
         for key in [key for key in self._buffers if key[0] == id]:
             del self._buffers[key]
+        if self._writing is not None and self._writing.message_id == id:
+            self._writing = None
 
     def clear(self) -> None:
         self._buffers.clear()
+        self._writing = None
 
-    def beyond(self, seen: dict[Key, int], begun: Callable[[str], bool]) -> list[Piece]:
+    def beyond(self, seen: dict[Key, int], begun: Callable[[str], bool]) -> list[Piece | Writing]:
         """What a reader who has all logged events has not been sent yet, of messages and calls whose begin is one of these.
 
         Notes in `seen` that it will have been sent.
         """
-        pieces: list[Piece] = []
-        for key in [key for key in seen if key not in self._buffers]:
+        pieces: list[Piece | Writing] = []
+        writing = self._writing
+        for key in [key for key in seen if key not in self._buffers and not (writing and key == writing.key)]:
             del seen[key]
         for key, buffer in self._buffers.items():
             start = max(seen.get(key, 0), buffer.safe)
             if buffer.end > start and begun(key[0]):
                 pieces.append(Piece(buffer.turn_id, key, buffer.kind, start, buffer.beyond(start)))
                 seen[key] = buffer.end
+        if writing is not None and seen.get(writing.key) != writing.chars and begun(writing.message_id):
+            pieces.append(writing)
+            seen[writing.key] = writing.chars
         return pieces

@@ -17,6 +17,11 @@ def tree(root: Path, depth: int) -> dict[str, Any]:
     return {"entries": entries, "truncated": truncated}
 
 
+def readable(name: str) -> str:
+    """A name as JSON can have it: bytes that are no UTF-8 are shown as what they are, unreadable."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def _add(entries: list[dict[str, Any]], folder: Path, prefix: str, depth: int) -> bool:
     """False when there is more than fits."""
     try:
@@ -26,7 +31,7 @@ def _add(entries: list[dict[str, Any]], folder: Path, prefix: str, depth: int) -
     for entry in found:
         if len(entries) >= MOST:
             return False
-        path = f"{prefix}{entry.name}"
+        path = f"{prefix}{readable(entry.name)}"
         if entry.is_symlink():
             entries.append({"path": path, "kind": "link", "size": None})
         elif entry.is_dir():

@@ -7,30 +7,40 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from traceback import print_exc
 from typing import assert_never
 
-from palaver.backends.base import Backend, Prompt
-from palaver.backends.checked import Checked
-from palaver.core.due import AwaitDeadline, EndTurn, RunTool, TakeTurn, Work
+from palaver.backends.base import Backend, Compacts, Past, Prompt
+from palaver.backends.checked import NOT_VERIFIED, Checked
+from palaver.backends.compacting import not_compacted
+from palaver.backends.pins import Pins
+from palaver.backends.progress import Progress
+from palaver.context.compaction import Wish
+from palaver.core.due import AwaitDeadline, CompactHistory, EndTurn, RunTool, TakeTurn, Work
 from palaver.core.state import Ask, State, Turn
 from palaver.engine import big
 from palaver.engine.calls import Calls
+from palaver.engine.changes import END_S
 from palaver.engine.clock import Clock, milliseconds
 from palaver.engine.session import Session
+from palaver.engine.tail import Writing
 from palaver.errors import DiskFailed, Failed, LimitReached, Refused, ToolFailed
 from palaver.models.base import ModelMessage
-from palaver.tools.ask_user import answer_text
+from palaver.tools.ask_user import answer_text, default_of
 from palaver.tools.base import Tool
 from palaver.wire import commands as c
+from palaver.wire.events import Notice
 from palaver.wire.ids import CallId, MessageId, PartId, StepId, TurnId, fresh
 from palaver.wire.values import (
     Answer,
     AnswerCause,
+    Budget,
     CallError,
     Cost,
     ErrorInfo,
@@ -40,7 +50,6 @@ from palaver.wire.values import (
     TextKind,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 
@@ -49,8 +58,11 @@ class Works:
     backends: Mapping[str, Backend]
     calls: Calls
     clock: Clock
-    cost_of: Callable[[str | None, Usage], Cost | None]
     reached: Callable[[str], None]
+    seconds: float | None = None
+    """How long a turn may work; what it waits for a person alone does not count."""
+    compacts: Mapping[str, Compacts] = field(default_factory=dict)
+    """The backends whose history can be made shorter."""
 
     async def __call__(self, session: Session, work: Work) -> None:
         try:
@@ -64,6 +76,8 @@ class Works:
                     await expire(session, ask_id, self.clock)
                 case EndTurn():
                     await self._end_turn(session, work)
+                case CompactHistory():
+                    await self._compact(session)
                 case _:
                     assert_never(work)
         except Refused:
@@ -72,7 +86,7 @@ class Works:
     # --- a turn ---------------------------------------------------------------------------------------------------------------
 
     async def _take_turn(self, session: Session) -> None:
-        turn, info = session.safe.turn, session.safe.created
+        turn = session.safe.turn
         if turn is None:
             return
         teller = Teller(session)
@@ -83,7 +97,8 @@ class Works:
             backend = self.backends.get(turn.backend)
             if backend is None:
                 raise Failed("backend_missing", f"The backend {turn.backend!r} is not there. Choose another agent.")
-            await backend.take_turn(self._prompt(session, turn), teller, Asker(session, self.calls))
+            async with self._in_time(session, turn):
+                await backend.take_turn(self._prompt(session, turn), teller, Asker(session, self.calls))
             stop = teller.stop_reason
         except Refused as refused:
             if session.ahead.turn is None or session.ahead.turn.ending:
@@ -96,7 +111,7 @@ class Works:
         except Exception as bug:  # of a backend: its turn ends, and nothing else
             print_exc(file=sys.stderr)
             error, stop = ErrorInfo("internal", f"The backend {turn.backend} broke: {type(bug).__name__}: {bug}"), "error"
-        ahead = session.ahead.turn or turn
+        changes = await self.calls.changes.ended(session, turn.id)
         await session.report(
             c.FinishTurn(
                 turn_id=turn.id,
@@ -106,23 +121,59 @@ class Works:
                 at=self.clock.now(),
                 duration_ms=self._since(turn.started_at),
                 error=error,
-                cost=self.cost_of(turn.model or info.model, ahead.usage),
+                changes=changes,
             )
         )
 
+    @asynccontextmanager
+    async def _in_time(self, session: Session, turn: Turn) -> AsyncIterator[None]:
+        """Ends what is inside when the turn has worked for as long as it may. Raises `LimitReached`."""
+        if self.seconds is None:
+            yield
+            return
+        worked = (await session.history()).progress.worked_s(self.clock.now()) if turn.steps else 0.0
+        timer = asyncio.timeout(None)
+        try:
+            async with timer:
+                watch = asyncio.create_task(_time_up(session, self.seconds - worked, timer))
+                try:
+                    yield
+                finally:
+                    watch.cancel()
+        except TimeoutError as error:
+            if not timer.expired():
+                raise
+            text = f"The turn has worked for {self.seconds:g} s, as long as it may. Send a message to let it go on."
+            raise LimitReached("time_limit", text) from error
+
     def _prompt(self, session: Session, turn: Turn) -> Prompt:
         info = session.safe.created
-        mode: Mode = info.mode  # type: ignore[assignment]  # checked when it was set
+
+        def mode() -> Mode:
+            return session.safe.created.mode  # type: ignore[return-value]  # checked when it was set
 
         async def recall() -> Sequence[ModelMessage]:
             if session.ahead.waiting is not session.safe.waiting:
                 await session.told()  # a message that this step reads: it is part of the history once the disk has that
-            history = await session.history()
-            told = history.messages(closing=True)
-            return [message if message.plain else await self._whole(session, message) for message in told]
+            return await self._recall(session)
+
+        async def pins() -> Pins:
+            return (await session.history()).pins
+
+        def wish() -> Wish | None:
+            return Wish(session.safe.compaction.instructions) if session.safe.compaction else None
 
         async def checked() -> Checked:
             return (await session.history()).checked
+
+        async def progress() -> Progress:
+            return (await session.history()).progress
+
+        def cost() -> Cost | None:
+            return (session.ahead.turn or turn).cost
+
+        async def keep(name: str, data: bytes) -> str:
+            return (await session.kept(lambda: self.calls.files.put(session.id, f"artifacts/{turn.id}", name, data))).ref
 
         return Prompt(
             session_id=session.id,
@@ -135,12 +186,47 @@ class Works:
             steps=turn.steps,
             tools=self.calls.offered(),
             recall=recall,
+            pins=pins,
+            wish=wish,
             checked=checked,
+            progress=progress,
+            cost=cost,
+            reach=self.calls.context(session, turn.id, CallId("")),
+            keep=keep,
         )
 
     async def _whole(self, session: Session, message: ModelMessage) -> ModelMessage:
         parts = await big.whole_parts(message.parts, lambda ref: self.calls.files.load(session.id, ref))
-        return message if parts is message.parts else ModelMessage(message.role, parts, message.calls, message.call_id, message.ok)
+        media = {}
+        for ref in {part.ref for part in parts if part.type != "text" and part.ref}:
+            with suppress(Refused):  # a file that is gone is named, and the model told so
+                media[ref] = await self.calls.files.load(session.id, ref)
+        return replace(message, parts=parts, media=media)
+
+    async def _compact(self, session: Session) -> None:
+        """The history is made shorter between two turns."""
+        info, wanted = session.safe.created, session.safe.compaction
+        if wanted is None:
+            return
+
+        async def tell(fact: c.Fact) -> None:
+            await session.report(c.NoteFact(turn_id=None, fact=fact))
+
+        async def pins() -> Pins:
+            return (await session.history()).pins
+
+        past = Past(info.model, partial(self._recall, session), pins, Wish(wanted.instructions), tell)
+        try:
+            await self.compacts[info.backend].compact(past)
+        except (Refused, Failed) as error:
+            await tell(not_compacted(error.message))
+        except Exception as bug:  # of a backend: the wish ends, and nothing else
+            print_exc(file=sys.stderr)
+            await tell(not_compacted(f"{type(bug).__name__}: {bug}"))
+
+    async def _recall(self, session: Session) -> Sequence[ModelMessage]:
+        told = (await session.history()).messages(closing=True)
+        return [message if message.plain else await self._whole(session, message) for message in told]
 
     async def _end_turn(self, session: Session, work: EndTurn) -> None:
         await session.others_stopped(work)
@@ -148,10 +234,10 @@ class Works:
         if turn is None:
             return
         self.reached("cancel.stopped")
-        cost = self.cost_of(turn.model, turn.usage)
-        await session.report(
-            c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=self.clock.now(), duration_ms=self._since(turn.started_at), cost=cost)
-        )
+        changes = await self.calls.changes.ended(session, turn.id, END_S)
+        duration = self._since(turn.started_at)
+        end = c.EndCancelled(turn_id=turn.id, fresh=fresh(), at=self.clock.now(), duration_ms=duration, changes=changes)
+        await session.report(end)
 
     def _since(self, moment: str) -> int:
         return milliseconds(-self.clock.until(moment))
@@ -176,9 +262,10 @@ class Works:
         if call.shown is not None and await self._changed_since(session, turn_id, tool, whole, call.shown):
             return
         started = self.clock.ticks()
+        await self.calls.checkpoint(session, turn_id, tool, whole)
         await session.report(c.BeginCall(turn_id=turn_id, tool_call_id=call_id))
         self.reached("call.running")
-        result = await self._invoked(session, turn_id, tool, whole, approved=call.ask is not None)
+        result = await self._invoked(session, turn_id, tool, whole, approved=call.ask is not None, shown=call.shown)
         self.reached("call.done")
         shown, refs = await session.kept(lambda: self.calls.cut_result(session, turn_id, result))
         await session.report(
@@ -191,10 +278,12 @@ class Works:
         result = ToolResult(call_id, False, (Part("text", text=error.message),), error=error)
         await session.report(c.CompleteCall(turn_id=turn_id, result=result, duration_ms=0))
 
-    async def _invoked(self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall, *, approved: bool) -> ToolResult:
+    async def _invoked(
+        self, session: Session, turn_id: TurnId, tool: Tool, call: ToolCall, *, approved: bool, shown: str | None
+    ) -> ToolResult:
         try:
             allowed = await self.calls.allowed(session, tool, call, approved=approved)
-            return await tool.invoke(self.calls.context(session, turn_id, call.id, allowed), call)
+            return await tool.invoke(self.calls.context(session, turn_id, call.id, allowed, granted=approved, approved=shown), call)
         except ToolFailed as failed:
             error = CallError(failed.code, failed.message)
         except Exception as bug:  # of a tool: its call ends, and nothing else
@@ -241,6 +330,11 @@ class Teller:
         if turn is not None:
             self.session.text(turn.id, message_id, part_id, kind, text)
 
+    def writes_call(self, message_id: MessageId, step_id: StepId, name: str, chars: int) -> None:
+        turn = self.session.ahead.turn
+        if turn is not None:
+            self.session.writes_call(Writing(turn.id, message_id, step_id, name, chars))
+
     def _note(self, report: c.AnyCommand) -> None:
         if isinstance(report, c.CompleteOutput):
             match report.stop_reason:
@@ -257,20 +351,39 @@ class Asker:
     session: Session
     calls: Calls
 
-    async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId) -> None:
-        await self._run(calls, message_id, step_id)
+    async def __call__(self, calls: Sequence[ToolCall], message_id: MessageId, step_id: StepId, refused: CallError | None = None) -> None:
+        await self._run(calls, message_id, step_id, refused)
 
     async def own(self, call: ToolCall) -> None:
-        await self._run([call], None, None)
+        await self.session.told()
+        turn = self.session.safe.turn
+        if turn is None:
+            raise Refused("turn_over", "The turn is not running.")
+        opened = await self.session.kept(lambda: self.calls.opened(self.session, [call], None, None))
+        if any(one.approval is not None for one in opened) and not self.calls.is_attended(self.session):
+            await self.session.report(c.NoteFact(turn_id=turn.id, fact=_nobody_to_ask(call)))
+            return
+        await self.session.report(c.StartCalls(turn_id=turn.id, calls=opened))
+        await self.open()
 
-    async def _run(self, calls: Sequence[ToolCall], message_id: MessageId | None, step_id: StepId | None) -> None:
+    async def _run(
+        self, calls: Sequence[ToolCall], message_id: MessageId | None, step_id: StepId | None, refused: CallError | None = None
+    ) -> None:
         await self.session.told()  # the message that holds the calls, or comes before them
         turn = self.session.safe.turn
         if turn is None:
             raise Refused("turn_over", "The turn is not running.")
-        opened = await self.session.kept(lambda: self.calls.opened(self.session, calls, message_id, step_id))
+        opened = await self.session.kept(lambda: self.calls.opened(self.session, calls, message_id, step_id, refused))
         await self.session.report(c.StartCalls(turn_id=turn.id, calls=opened))
         await self.open()
+
+    async def more(self, reason: str, budget: Budget) -> None:
+        turn = self.session.safe.turn
+        if turn is None:
+            raise Refused("turn_over", "The turn is not running.")
+        approval = self.calls.for_more(self.session.id, reason, budget)
+        await self.session.report(c.RequestApproval(turn_id=turn.id, approval=approval))
+        await self.session.until(lambda state: approval.id not in state.asks)
 
     async def open(self) -> bool:
         def answered(state: State) -> bool:
@@ -279,6 +392,24 @@ class Asker:
         there = not answered(self.session.safe)
         await self.session.until(answered)
         return there
+
+
+def _nobody_to_ask(call: ToolCall) -> Notice:
+    text = f"Not verified: nobody was there to be asked whether {call.name} may run. Send a message when you are, or set the mode."
+    return Notice(level="warning", code=NOT_VERIFIED, text=text)
+
+
+async def _time_up(session: Session, left: float, timer: asyncio.Timeout) -> None:
+    """Lets the timer go off once the turn has worked for so many seconds."""
+    loop = asyncio.get_running_loop()
+    while left > 0:
+        await session.until(lambda state: not state.only_waits)
+        began = loop.time()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await session.until(lambda state: state.only_waits)
+        left -= loop.time() - began
+    timer.reschedule(loop.time())
 
 
 async def expire(session: Session, ask_id: str, clock: Clock) -> None:
@@ -298,10 +429,7 @@ def _defaults(ask: Ask) -> dict[str, Answer] | None:
     assert ask.question is not None
     if any(question.default is None for question in ask.question.questions):
         return None
-    return {
-        question.id: Answer((question.default,)) if question.type == "choice" else Answer(value=question.default)
-        for question in ask.question.questions
-    }
+    return {question.id: default_of(question) for question in ask.question.questions}
 
 
 def question_answer(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,13 +26,14 @@ NONE = SessionId("")
 class Workspace:
     """One folder's rules. Few events, so they are folded whole when it is first needed."""
 
-    def __init__(self, name: str, log: Log, clock: Clock) -> None:
+    def __init__(self, name: str, log: Log, clock: Clock, begun: Callable[[Workspace], None]) -> None:
+        self.name = name
         self.path = ""
         """Given by its first event, which says that the folder is used, or by whoever asks for the folder."""
         self.rules: tuple[Rule, ...] = ()
         self.used = False
         self._key = f"workspaces/{name}"
-        self._log, self._clock = log, clock
+        self._log, self._clock, self._begun = log, clock, begun
         self._head = 0
         self._writing = asyncio.Lock()
 
@@ -73,6 +76,8 @@ class Workspace:
                 await self._log.close(self._key)  # few writes, and there may be more of them than files may be open
 
     def _note(self, recorded: e.Recorded) -> None:
+        if self._head == 0:
+            self._begun(self)
         self._head = recorded.seq
         match recorded.data:
             case e.RuleAdded(rule=rule):
@@ -91,7 +96,11 @@ def _fields(rule: Rule) -> dict[str, Any]:
 class Workspaces:
     def __init__(self, log: Log, folder: DataFolder, clock: Clock) -> None:
         self._log, self._folder, self._clock = log, folder, clock
-        self._known: dict[str, asyncio.Task[Workspace]] = {}
+        self._known: dict[str, Workspace] = {}
+        """Those that have a log."""
+        self._asked: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
+        """And those that somebody is only asking about: one of each, while it is asked about."""
+        self._loading: dict[str, asyncio.Task[Workspace]] = {}
 
     async def get(self, path: str) -> Workspace:
         workspace = await self._named(sha256(path.encode(errors="surrogateescape")).hexdigest()[:32])
@@ -105,12 +114,19 @@ class Workspaces:
         return [workspace for workspace in found if workspace.path]
 
     async def _named(self, name: str) -> Workspace:
-        task = self._known.get(name)
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._known[name] = asyncio.ensure_future(self._load(name))
+        if (found := self._known.get(name) or self._asked.get(name)) is not None:
+            return found
+        task = self._loading.get(name)
+        if task is None:
+            task = self._loading[name] = asyncio.ensure_future(self._load(name))
+            task.add_done_callback(lambda _: self._loading.pop(name))
         return await asyncio.shield(task)
 
     async def _load(self, name: str) -> Workspace:
-        workspace = Workspace(name, self._log, self._clock)
+        workspace = Workspace(name, self._log, self._clock, self._begun)
         await workspace.load()
+        self._asked[name] = workspace
         return workspace
+
+    def _begun(self, workspace: Workspace) -> None:
+        self._known[workspace.name] = workspace

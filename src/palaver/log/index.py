@@ -26,7 +26,7 @@ from palaver.log.threads import in_thread
 if TYPE_CHECKING:
     import sqlite3  # imported late: a start does without it
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SOON = 0.05
 """Seconds in which changes gather before they are written together."""
 
@@ -40,6 +40,7 @@ CREATE TABLE sessions (
 ) WITHOUT ROWID
 """
 _NEWEST = "CREATE INDEX newest ON sessions (parent_session_id, updated_at DESC, id DESC)"
+_PLACES = "CREATE INDEX places ON sessions (parent_session_id, workspace_path, updated_at)"
 _PUT = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS = "id, updated_at, status, workspace_path, title, archived, parent_session_id, last_turn_id, head_seq, summary"
 
@@ -77,7 +78,8 @@ class SessionIndex:
         self._rebuild = rebuild
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index")
         self._database: sqlite3.Connection | None = None
-        self._in_memory = False
+        self.in_memory = False
+        """The disk takes no writes; set in the thread."""
         self._changes: dict[str, Row | None] = {}
         self._saving: asyncio.Future[None] | None = None
 
@@ -121,6 +123,17 @@ class SessionIndex:
         await self._save()
         rows = await self._run(lambda database: [_row(*found) for found in database.execute(query, (*values, limit + 1))])
         return Page(rows[:limit], _to_cursor(rows[limit - 1]) if len(rows) > limit else None)
+
+    async def workspaces(self) -> dict[str, tuple[int, str]]:
+        """For each folder its sessions, children not counted, and the newest `updated_at`."""
+        query = "SELECT workspace_path, COUNT(*), MAX(updated_at) FROM sessions WHERE parent_session_id IS NULL GROUP BY workspace_path"
+        rows = await self.run(lambda database: database.execute(query).fetchall())
+        return {path: (count, last) for path, count, last in rows}
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Other work on the same file, after every change so far. What it raises of SQLite is taken for the disk's fault."""
+        await self._save()
+        return await self._run(work)
 
     async def flush(self) -> None:
         """Every change so far is on the medium. Raises `DiskFailed`: nothing is forgotten then, and a later flush may go well."""
@@ -190,13 +203,17 @@ class SessionIndex:
         return database
 
     def _fill(self, database: sqlite3.Connection) -> None:
+        self._make(database, map(_values, self._rebuild()))
+
+    def _make(self, database: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
         """Make the table anew, in one transaction: half a list is never there."""
         with database:
             database.execute("BEGIN")
             database.execute("DROP TABLE IF EXISTS sessions")
             database.execute(_TABLE)
             database.execute(_NEWEST)
-            database.executemany(_PUT, map(_values, self._rebuild()))
+            database.execute(_PLACES)
+            database.executemany(_PUT, rows)
             database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _go_to_memory(self) -> sqlite3.Connection:
@@ -207,20 +224,22 @@ class SessionIndex:
             if self._database is None:
                 raise sqlite3.OperationalError("no file was opened")
             self._database.rollback()
-            self._database.backup(memory)
+            if _version(self._database) == SCHEMA_VERSION:  # the list alone: what else is in the file may be too much
+                rows = self._database.execute("SELECT * FROM sessions").fetchall()
+                self._make(memory, rows)
         except sqlite3.DatabaseError:
-            memory.execute("PRAGMA user_version = 0")
+            memory.rollback()
         if _version(memory) != SCHEMA_VERSION:  # the file never got its table, or could not be read
             self._fill(memory)
         self._let_go()
-        self._database, self._in_memory = memory, True
+        self._database, self.in_memory = memory, True
         return memory
 
     def _sync(self, database: sqlite3.Connection) -> None:
         import sqlite3
 
         try:
-            if self._in_memory:
+            if self.in_memory:
                 database = self._return_to_file(database)
             (busy, _, _) = database.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
         except sqlite3.OperationalError as error:
@@ -242,7 +261,7 @@ class SessionIndex:
     def _let_go(self) -> None:
         if self._database is not None:
             self._database.close()
-        self._database, self._in_memory = None, False
+        self._database, self.in_memory = None, False
 
 
 def _version(database: sqlite3.Connection) -> int:

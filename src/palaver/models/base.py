@@ -9,9 +9,11 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from palaver.models.media import Takes
+from palaver.models.tokens import FILE, MESSAGE, estimate
 from palaver.tools.base import ToolDefinition
 from palaver.wire.ids import CallId
-from palaver.wire.values import Part, ToolCall, Usage
+from palaver.wire.values import Part, Reasoning, ToolCall, Usage
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,24 @@ class ModelCall:
 class ModelMessage:
     role: Literal["system", "user", "assistant", "tool"]
     parts: tuple[Part, ...]
-    """Text parts mostly; image, audio and file parts carry a `ref` that the loop has loaded into `media`."""
+    """Text parts mostly; of image, audio and file parts `media` has the content."""
     calls: tuple[ModelCall, ...] = ()
     call_id: str | None = None
     """Of a tool message: which call it answers."""
     ok: bool = True
     """Of a tool message: the call succeeded."""
+    code: str | None = None
+    """Of a tool message: the code of its error. Of one of the user's role: what it is, where no person wrote it."""
+    reasoning: Reasoning | None = None
+    """Of an assistant's message: how its thinking came."""
+    thinking: str = ""
+    """Its text."""
+    media: Mapping[str, bytes] = field(default_factory=dict)
+    """By `ref`: the files that the parts name, as far as they are there."""
+    unit: int = field(default=0, compare=False)
+    """Messages of one number belong together: a call is not parted from its result. It grows along the history."""
+    touched: tuple[str, ...] = ()
+    """Of an assistant's message: the paths that its calls were about, as their locations name them."""
 
     @cached_property
     def plain(self) -> bool:
@@ -43,6 +57,13 @@ class ModelMessage:
     def memo(self) -> dict[str, bytes]:
         """What a service is told of it, made once: a conversation is sent again with every step."""
         return {}
+
+    @cached_property
+    def tokens(self) -> int:
+        """About what it takes of a context window."""
+        calls = sum(estimate(call.arguments) + estimate(call.name) + 8 for call in self.calls)
+        thinking = estimate(self.thinking) if self.thinking else 0
+        return MESSAGE + calls + thinking + sum(estimate(part.text) if part.text else FILE if part.ref else 0 for part in self.parts)
 
     @property
     def text(self) -> str:
@@ -60,8 +81,6 @@ class ModelTool:
 class ModelRequest:
     messages: tuple[ModelMessage, ...]
     tools: tuple[ModelTool, ...]
-    media: Mapping[str, bytes] = field(default_factory=dict)
-    """By `ref`: the files that the parts name, as far as the model can be shown them."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +105,8 @@ class Finish:
 
     reason: Literal["end_turn", "tool_calls", "max_tokens", "refusal"]
     usage: Usage | None = None
+    reasoning: Reasoning | None = None
+    """How the thinking came, where it must be given back in the next request."""
 
 
 Piece = TextPiece | CallPiece | Finish
@@ -94,6 +115,15 @@ Piece = TextPiece | CallPiece | Finish
 class Model(Protocol):
     name: str
     provider: str
+    takes: Takes
+    """What it can be shown beside text."""
+    context_window: int | None
+    """Tokens of a request and its answer together, where the settings say so."""
+    max_output: int | None
+
+    def body(self, request: ModelRequest) -> bytes:
+        """The request as the service gets it: a JSON object with `messages`."""
+        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         """The answer, piece by piece. Raises `ModelFailed`; closing the generator ends the request at once."""

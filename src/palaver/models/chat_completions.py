@@ -10,20 +10,25 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from palaver.errors import Invalid, ModelFailed
-from palaver.models.base import ModelRequest, Piece
-from palaver.models.chat_errors import error_text
-from palaver.models.chat_request import to_body
+from palaver.models.base import CallPiece, Finish, ModelRequest, Piece, TextPiece
+from palaver.models.chat_errors import error_text, overflow, overflows
+from palaver.models.chat_request import Echo, to_body
 from palaver.models.chat_stream import Answer
+from palaver.models.media import NOTHING, Takes
 from palaver.models.sse import EventSplitter
+from palaver.models.tokens import estimate
 from palaver.wire.ids import new_id
+from palaver.wire.values import Usage
 
 if TYPE_CHECKING:  # 40 ms of import that only the first turn pays for
     import httpx2
@@ -33,7 +38,10 @@ PATIENCE = 5
 """How many times `silence_s` a service may hold the line with comments alone: every turn ends."""
 LINGER_S = 0.5
 """How long to wait for the end of a response that said `[DONE]`, so that its connection can serve the next request."""
+ECHO_ALWAYS = re.compile(r"(^|\.)(deepseek\.com|moonshot\.(ai|cn))(:\d+)?$")
+"""Services that refuse an answer of theirs without its `reasoning_content`."""
 ERROR_BODY_LIMIT = 64 * 1024
+CHARACTERS_PER_TOKEN = 4
 
 
 class Connections:
@@ -61,6 +69,10 @@ def new_client(base_url: str) -> httpx2.AsyncClient:
 
     address = urlsplit(base_url)
     local = address.hostname in ("localhost", "127.0.0.1", "::1")
+    if local and address.scheme == "http":
+        from palaver.models.direct import Direct
+
+        return httpx2.AsyncClient(transport=Direct(), trust_env=False)
     return httpx2.AsyncClient(
         verify=address.scheme != "http",  # without TLS there is nothing to verify, and loading the certificates takes 40 ms
         trust_env=not local,
@@ -81,13 +93,16 @@ class ChatCompletions:
         client: Callable[[], httpx2.AsyncClient],
         api_key_env: str | None = None,
         silence_s: float = 120,
-        vision: bool = True,
+        takes: Takes = NOTHING,
         tools: bool = True,
         max_output: int | None = None,
+        echo: Echo = "auto",
+        extra: Mapping[str, Any] = MappingProxyType({}),
+        context_window: int | None = None,
         new_call_id: Callable[[], str] = lambda: new_id("call"),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Raises `Invalid` for a base_url that cannot be taken apart."""
+        """`extra` is more members of each request. Raises `Invalid` for a base_url that cannot be taken apart."""
         try:
             self.provider = urlsplit(base_url).netloc.rpartition("@")[2] or base_url
         except ValueError as error:
@@ -99,29 +114,33 @@ class ChatCompletions:
         self._client = client
         self._api_key_env = api_key_env
         self._silence_s = silence_s
-        self._vision = vision
+        self.takes = takes
         self._tools = tools
-        self._max_output = max_output
+        self._echo_may_change = echo == "auto"
+        self._echo: Echo = "reasoning_content" if echo == "auto" and ECHO_ALWAYS.search(self.provider) else echo
+        self._extra = extra
+        self.max_output = max_output
+        self.context_window = context_window
         self._new_call_id = new_call_id
         self._now = now
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         """The answer, piece by piece. Raises `ModelFailed`; closing the generator closes the request at once."""
-        answer, events, quiet = Answer(self._new_call_id), EventSplitter(), _Quiet(PATIENCE * self._silence_s)
+        said = 0
+        answer, events, quiet = Answer(self._new_call_id, self.name), EventSplitter(), _Quiet(PATIENCE * self._silence_s)
         async with self._response(request) as response, aclosing(self._reads(response)) as reads:
             try:
                 async for chunk in reads:
                     ended = events.feed(chunk)
-                    for data in ended:
-                        for piece in answer.take(data):
-                            yield piece
+                    for piece in answer.take_all(ended):
+                        said += _length(piece)
+                        yield piece
                     if answer.done:
                         break
                     if quiet.too_long(bool(ended)):
                         raise self._silent(PATIENCE * self._silence_s)
-                for data in events.end():
-                    for piece in answer.take(data):
-                        yield piece
+                for piece in answer.take_all(events.end()):
+                    yield piece
             except ModelFailed as failed:
                 if not (answer.complete and failed.code == "model_unreachable"):
                     raise self._without_key_in(failed) from failed
@@ -129,7 +148,7 @@ class ChatCompletions:
             if not answer.complete:
                 raise self._cut_off(response)
             for piece in answer.end():
-                yield piece
+                yield _counted(piece, request, said) if isinstance(piece, Finish) and piece.usage is None else piece
             await _linger(reads)
 
     @asynccontextmanager
@@ -143,7 +162,7 @@ class ChatCompletions:
             raise ModelFailed("model_unreachable", f"The proxy in the environment cannot be used: {error}. Correct or unset it.") from error
         timeout = httpx2.Timeout(connect=CONNECT_S, read=self._silence_s, write=self._silence_s, pool=CONNECT_S)
         try:
-            outgoing = client.build_request("POST", self._url, content=self._body(request), headers=self._headers(), timeout=timeout)
+            outgoing = client.build_request("POST", self._url, content=self.body(request), headers=self._headers(), timeout=timeout)
             response = await client.send(outgoing, stream=True, follow_redirects=False)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._unreachable(error) from error
@@ -154,15 +173,19 @@ class ChatCompletions:
         finally:
             await response.aclose()
 
-    def _body(self, request: ModelRequest) -> bytes:
+    def body(self, request: ModelRequest) -> bytes:
+        """What is sent for that request, to the byte."""
         newer = self.provider == "api.openai.com"  # the only one that refuses the older name
         return to_body(
             request,
             self._model,
             tools=self._tools,
-            media=request.media.get if self._vision else None,
-            max_output=self._max_output,
+            takes=self.takes,
+            max_output=self.max_output,
             max_output_field="max_completion_tokens" if newer else "max_tokens",
+            name=self.name,
+            echo=self._echo,
+            extra=self._extra,
         )
 
     def _headers(self) -> dict[str, str]:
@@ -194,12 +217,16 @@ class ChatCompletions:
         if status in (401, 403):
             return ModelFailed("model_auth", f"{self.provider} refused the key ({status}). {self._key_advice()}{says}")
         if status == 429:
+            seconds = self._retry_after(response.headers)
+            wait = "Wait" if seconds is None else f"Wait {seconds:.0f} s"
             return ModelFailed(
                 "model_rate_limited",
-                f"{self.provider} has had too many requests (429). Wait, or choose another model.{says}",
+                f"{self.provider} has had too many requests (429). {wait}, or choose another model.{says}",
                 retryable=True,
-                retry_after=self._retry_after(response.headers),
+                retry_after=seconds,
             )
+        if status < 500 and overflows(said):
+            return overflow(self.provider, said)
         if status >= 500 or status in (408, 409, 425):
             return ModelFailed(
                 "model_failed",
@@ -207,8 +234,19 @@ class ChatCompletions:
                 retryable=True,
                 retry_after=self._retry_after(response.headers),
             )
+        if status == 400 and self._learns_echo(said):
+            return ModelFailed("model_failed", f"{self.provider} wants its thinking back in another form.{says}", retryable=True)
         advice = "Check base_url and the model's name." if status in (404, 405) or status < 400 else "Check the model's settings."
         return ModelFailed("model_failed", f"{self.provider} refused the request with status {status}. {advice}{says}")
+
+    def _learns_echo(self, said: str) -> bool:
+        """What a service wants to be given back changes with its models: its refusal says so, and the next request follows it."""
+        if not self._echo_may_change or "reasoning" not in said:
+            return False
+        wanted: Echo = "reasoning_content" if re.search(r"missing|must be|required", said, re.IGNORECASE) else "none"
+        self._echo_may_change = False
+        changed, self._echo = wanted != self._echo, wanted
+        return changed
 
     def _key_advice(self) -> str:
         if self._api_key_env is None:
@@ -256,6 +294,16 @@ class ChatCompletions:
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._api_key, "…") if self._api_key else text
+
+
+def _length(piece: Piece) -> int:
+    return len(piece.text) if isinstance(piece, TextPiece) else len(piece.arguments) if isinstance(piece, CallPiece) else 0
+
+
+def _counted(finish: Finish, request: ModelRequest, said: int) -> Finish:
+    """With the usage that the service did not tell, about: not every one counts in a stream."""
+    asked = sum(message.tokens for message in request.messages) + sum(estimate(str(tool.schema)) for tool in request.tools)
+    return replace(finish, usage=Usage(asked, -(-said // CHARACTERS_PER_TOKEN), estimated=True))
 
 
 class _Quiet:

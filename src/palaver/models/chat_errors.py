@@ -18,8 +18,28 @@ def provider_error(error: Any) -> ModelFailed:
     """An `error` that came inside a stream which had begun well."""
     detail = error if isinstance(error, dict) else {}
     code = str(detail.get("code") or detail.get("type") or "")
+    if overflows(f"{code} {error_text(error)}"):
+        return overflow("The model's service", error_text(error))
     temporary = bool(re.search(r"429|5\d\d|overload|rate|server|timeout|unavailable", code, re.IGNORECASE))
     return ModelFailed("model_failed", f"The model's service reported an error: {error_text(error)}", retryable=temporary)
+
+
+_TOO_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|(maximum|too many) [\w ]{0,20}(tokens|context)|prompt is too long|context the overflows"
+    r"|exceed\w* .{0,40}(token|context)|n_ctx|request too large",
+    re.IGNORECASE,
+)
+"""What services say of a request that does not fit the model's window: OpenAI, vLLM, llama.cpp, LM Studio, Google, Anthropic."""
+
+
+def overflows(said: str) -> bool:
+    """Whether a refusal in the provider's words means that the request is longer than the model's context."""
+    return _TOO_LONG.search(said) is not None
+
+
+def overflow(who: str, said: str) -> ModelFailed:
+    advice = "Compact the conversation, or choose a model with a larger context."
+    return ModelFailed("context_overflow", f"{who} says that the conversation is longer than the model can take. {advice} It says: {said}")
 
 
 def error_text(error: Any) -> str:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -15,8 +15,11 @@ import msgspec
 from palaver.errors import ModelFailed
 from palaver.models.base import CallPiece, Finish, Piece, TextPiece
 from palaver.models.chat_errors import bad_chunk, clean, provider_error
-from palaver.wire.values import TextKind, Usage
+from palaver.wire.values import Reasoning, TextKind, Usage
 
+_Form = Literal["reasoning_details", "reasoning_content", "reasoning"]
+_FORMS: tuple[_Form, ...] = ("reasoning", "reasoning_content", "reasoning_details")
+"""From what says least to what says most."""
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -29,16 +32,13 @@ class _CallDelta(msgspec.Struct):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
-
-
-class _ReasoningDetail(msgspec.Struct):
-    text: str | None = None
-    summary: str | None = None
+    extra_content: Any = None
 
 
 class _Delta(msgspec.Struct):
-    content: str | None = None
-    reasoning_details: list[_ReasoningDetail] | None = None
+    content: str | list[dict[str, Any]] | None = None
+    """Mistral's thinking models send a list of parts."""
+    reasoning_details: list[dict[str, Any]] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     refusal: str | None = None
@@ -47,10 +47,15 @@ class _Delta(msgspec.Struct):
     def thinking(self) -> str | None:
         """The first of the three forms that says something: gateways send the same words in two of them."""
         if self.reasoning_details:
-            text = "".join(detail.text or detail.summary or "" for detail in self.reasoning_details)
+            text = "".join(_said(detail) for detail in self.reasoning_details)
             if text:
                 return text
         return self.reasoning or self.reasoning_content
+
+    def form(self) -> _Form | None:
+        if self.reasoning_details:
+            return "reasoning_details"
+        return "reasoning_content" if self.reasoning_content else "reasoning" if self.reasoning else None
 
 
 class _Choice(msgspec.Struct):
@@ -94,7 +99,11 @@ _chunks = msgspec.json.Decoder(_Chunk)
 class Answer:
     """One answer as it comes: `take` the data of each event, then `end`."""
 
-    def __init__(self, new_call_id: Callable[[], str]) -> None:
+    def __init__(self, new_call_id: Callable[[], str], model: str = "") -> None:
+        """`model` is our name of it, for what it must be given back."""
+        self._model = model
+        self._form: _Form | None = None
+        self._details = _Details()
         self._calls = _Calls(new_call_id)
         self._tags = _ThinkTags()
         self._halves = _Halves()
@@ -128,24 +137,58 @@ class Answer:
                 self._add(choice.delta, pieces)
         return pieces
 
+    def take_all(self, events: Iterable[bytes]) -> Iterator[Piece]:
+        """The pieces of events that came together: text that goes on is one piece. Raises like `take`, after what came before."""
+        run: list[TextPiece] = []
+        try:
+            for data in events:
+                for piece in self.take(data):
+                    if run and not (isinstance(piece, TextPiece) and piece.kind == run[0].kind):
+                        yield _one(run)
+                        run = []
+                    if isinstance(piece, TextPiece):
+                        run.append(piece)
+                    else:
+                        yield piece
+        except ModelFailed:
+            if run:
+                yield _one(run)
+            raise
+        if run:
+            yield _one(run)
+
     def end(self) -> list[Piece]:
         """What was held back, then the `Finish`. Call it once, after the last event. Raises `ModelFailed` if that event said so."""
         pieces: list[Piece] = list(self._tags.end())
         pieces += self._calls.end()
         pieces += self._halves.end()
-        return [*pieces, Finish(self._finish_reason(), self._usage)]
+        return [*pieces, Finish(self._finish_reason(), self._usage, self._reasoning())]
 
     def _add(self, delta: _Delta, pieces: list[Piece]) -> None:
-        if thinking := delta.thinking():
-            pieces.append(TextPiece("thinking", thinking))
-        if delta.content:
+        if form := delta.form():
+            self._thought(delta, form, pieces)
+        if isinstance(delta.content, str):
             pieces += self._tags.feed(delta.content)
+        for part in delta.content if isinstance(delta.content, list) else ():
+            pieces += _part(part)
         if delta.refusal:
             pieces.append(TextPiece("text", delta.refusal))
         if delta.tool_calls:
             pieces += self._calls.feed(delta.tool_calls)
         if self._halves.busy:
             pieces[:] = self._halves.join(pieces)
+
+    def _thought(self, delta: _Delta, form: _Form, pieces: list[Piece]) -> None:
+        if self._form is None or _FORMS.index(form) > _FORMS.index(self._form):
+            self._form = form
+        if delta.reasoning_details:
+            self._details.add(delta.reasoning_details)
+        if thinking := delta.thinking():
+            pieces.append(TextPiece("thinking", thinking))
+
+    def _reasoning(self) -> Reasoning | None:
+        extras = self._calls.extras()
+        return Reasoning(self._model, self._form, self._details.whole(), extras) if self._form or extras else None
 
     def _decode_leniently(self, data: bytes) -> _Chunk:
         """msgspec takes no lone half of a character; the standard library does, and from then on every text is looked at.
@@ -171,6 +214,56 @@ class Answer:
                 return "tool_calls" if self._calls.seen else "end_turn"
 
 
+def _part(part: dict[str, Any]) -> list[Piece]:
+    """`{type: text, text}`, or `{type: thinking, thinking: [{text}]}`."""
+    inner = part.get("thinking")
+    if isinstance(inner, list):
+        return [TextPiece("thinking", text) for one in inner if isinstance(one, dict) and (text := _said(one))]
+    return [TextPiece("text", text)] if (text := _said(part)) else []
+
+
+def _one(run: list[TextPiece]) -> TextPiece:
+    return run[0] if len(run) == 1 else TextPiece(run[0].kind, "".join([piece.text for piece in run]))
+
+
+class _Details:
+    """Puts the fragments of `reasoning_details` together: what is given back must be what would have come without a stream."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[dict[str, Any], list[dict[str, str]]]] = []
+        """Each with its texts, piece by piece."""
+
+    def add(self, fragments: Iterable[dict[str, Any]]) -> None:
+        for fragment in fragments:
+            last, texts = self._found[-1] if self._found else ({}, [])
+            if _continues(last, fragment):
+                last.update({key: value for key, value in fragment.items() if value is not None})
+                texts.append(_texts(fragment))
+            elif all(fragment != whole for whole, _ in self._found):
+                self._found.append((dict(fragment), [_texts(fragment)]))
+
+    def whole(self) -> tuple[dict[str, Any], ...]:
+        return tuple({**detail, **_joined(texts)} for detail, texts in self._found)
+
+
+def _continues(last: dict[str, Any], fragment: dict[str, Any]) -> bool:
+    same = all(last.get(key) == fragment.get(key) for key in ("type", "index"))
+    return same and fragment.get("type") in ("reasoning.text", "reasoning.summary")
+
+
+def _texts(detail: dict[str, Any]) -> dict[str, str]:
+    return {key: text for key in ("text", "summary") if isinstance(text := detail.get(key), str)}
+
+
+def _said(detail: dict[str, Any]) -> str:
+    texts = _texts(detail)
+    return texts.get("text") or texts.get("summary") or ""
+
+
+def _joined(texts: list[dict[str, str]]) -> dict[str, str]:
+    return {key: clean("".join(text.get(key, "") for text in texts)) for key in ("text", "summary") if any(key in text for text in texts)}
+
+
 class _Calls:
     """Puts the fragments of each call in one place, with an id and a name in front."""
 
@@ -178,6 +271,7 @@ class _Calls:
         self._new_call_id = new_call_id
         self._open: dict[int, _OpenCall] = {}
         """By the provider's index: the call that its fragments go to."""
+        self._all: list[_OpenCall] = []
         self.seen = 0
 
     def feed(self, fragments: Iterable[_CallDelta]) -> list[Piece]:
@@ -187,9 +281,14 @@ class _Calls:
         """A call that never had a name is told all the same: it gets its error like any unknown tool."""
         return [CallPiece(call.index, call.id, "", call.held) for call in self._open.values() if call.name is None]
 
+    def extras(self) -> dict[str, Any]:
+        """By the place of the call, as its pieces name it."""
+        return {str(call.index): call.extra for call in self._all if call.extra is not None}
+
     def _fragment(self, fragment: _CallDelta) -> Piece | None:
         function = fragment.function or _Function()
         call = self._find(fragment, function)
+        call.extra = fragment.extra_content or call.extra
         arguments = function.arguments or ""
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments)
@@ -211,6 +310,7 @@ class _Calls:
             call = None  # some give every call of a batch the same index
         if call is None:
             call = self._open[place] = _OpenCall(self.seen, fragment.id, fragment.id or self._new_call_id())
+            self._all.append(call)
             self.seen += 1
         return call
 
@@ -221,6 +321,7 @@ class _OpenCall:
         self.given_id = given_id
         self.id = id
         self.name: str | None = None
+        self.extra: Any = None
         self.held = ""
         """Arguments that came before the name."""
 

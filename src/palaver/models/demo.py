@@ -15,7 +15,9 @@ import msgspec
 
 from palaver.errors import ModelFailed
 from palaver.models.base import CallPiece, Finish, ModelMessage, ModelRequest, Piece, TextPiece
+from palaver.models.chat_request import to_body
 from palaver.models.demo_words import WORDS, Explain, Fail, Phrase, Think, UseTool, Wait, Write, read_phrases
+from palaver.models.media import EVERYTHING
 from palaver.wire.ids import new_id
 from palaver.wire.values import TextKind, Usage
 
@@ -32,11 +34,18 @@ class Demo:
     """Says a word every `pace_s`. Deterministic: the same history gets the same answer, but for the ids of calls."""
 
     provider = "demo"
+    takes = EVERYTHING
+    context_window: int | None = None
+    max_output: int | None = None
 
     def __init__(self, name: str = "demo", *, pace_s: float = PACE_S, new_call_id: Callable[[], str] = lambda: new_id("call")) -> None:
         self.name = name
         self._pace_s = pace_s
         self._new_call_id = new_call_id
+
+    def body(self, request: ModelRequest) -> bytes:
+        """What a service would be sent; the demo reads the request itself."""
+        return to_body(request, self.name)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         """Text until the next call, or to the end. Raises `ModelFailed` when told to fail."""
@@ -104,7 +113,7 @@ def _words(text: str, kind: TextKind = "text") -> Iterator[TextPiece]:
 
 
 def _since_last_answer(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """What is not settled: all that follows an answer without calls, or a call whose turn was stopped."""
+    """What is not settled: all that follows an answer without calls, or what a stopped turn left."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if (message.role == "assistant" and not message.calls) or _was_interrupted(message):
@@ -112,14 +121,8 @@ def _since_last_answer(messages: Sequence[ModelMessage]) -> Sequence[ModelMessag
     return messages
 
 
-_STOPPED = re.compile(r"^(tool_interrupted\b|The call was interrupted\b|The call did not start\b)", re.MULTILINE)
-"""How the result of a call begins whose turn was stopped."""
-_NOTE = re.compile(r"\[Not from the person:|Summary of the conversation so far:")
-"""How a message of the user's role begins that nobody sent."""
-
-
 def _was_interrupted(message: ModelMessage) -> bool:
-    return message.role == "tool" and not message.ok and _STOPPED.search(message.text) is not None
+    return (message.role, message.code) in (("tool", "tool_interrupted"), ("user", "stopped"))
 
 
 def _due(recent: Sequence[ModelMessage], offered: set[str]) -> list[Phrase]:
@@ -128,7 +131,7 @@ def _due(recent: Sequence[ModelMessage], offered: set[str]) -> list[Phrase]:
     A message that came while others were being worked on follows them. To fail ends a turn, so a failure that was asked for
     before another message has been and gone.
     """
-    asked = [message for message in recent if message.role == "user" and not _NOTE.match(message.text)]
+    asked = [message for message in recent if message.role == "user" and message.code is None]
     phrases: list[Phrase] = []
     for message in asked:
         read = read_phrases(message.text)

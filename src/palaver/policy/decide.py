@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+import msgspec
+
 from palaver.policy import paths
 from palaver.policy.programs import name_of, prefix
 from palaver.policy.review import held_by_review
@@ -17,22 +19,35 @@ from palaver.policy.rules import Coverage, Facts, concerns, coverage, is_named_o
 from palaver.policy.values import Case, Verdict
 from palaver.wire.values import Mode, Option, Rule
 
+Subject = Literal["tool", "review", "plan"]
 _CHANGING = frozenset(("write", "exec", "network", "delegate"))
+_PLAN_OPTIONS = (
+    Option("ask", "approve", "once", "Approve, and ask before each change", mode="ask"),
+    Option("edit", "approve", "once", "Approve, and change files without asking", mode="edit"),
+    Option("auto", "approve", "once", "Approve, and do everything without asking", mode="auto"),
+    Option("deny", "deny", "once", "Keep planning"),
+)
+"""The first is what an answer means that names none."""
 _MAX_EXACT = 2048
 """Characters of the longest line that is offered to be remembered."""
+
+
+_TRUST = "It runs what this folder's files say, also after the agent changes them."
 
 
 @dataclass(frozen=True)
 class _Ask:
     by: str
     reason: str
-    subject: Literal["tool", "review"] = "tool"
+    subject: Subject = "tool"
 
 
 def judge(case: Case) -> Verdict:
     """Allow, ask or deny this call. An ask carries the options that a person may choose from."""
     facts = Facts(case)
     verdict = _decide(facts)
+    if verdict.decision == "ask" and case.description.rests_on is not None and verdict.by == f"mode {case.mode}":
+        return replace(verdict, subject="trust", reason=_TRUST, options=_trust_options(facts))
     return replace(verdict, options=_options(facts, verdict)) if verdict.decision == "ask" else verdict
 
 
@@ -65,7 +80,7 @@ def _decide(facts: Facts) -> Verdict:
     if case.mode == "plan" and case.kind in _CHANGING:
         return Verdict("deny", by="mode plan", reason="In mode plan nothing is changed or run. Read, and say what you would do.")
     if asks := list(_asks(facts)):
-        subject: Literal["tool", "review"] = "review" if any(ask.subject == "review" for ask in asks) else "tool"
+        subject: Subject = next((ask.subject for ask in asks if ask.subject != "tool"), "tool")
         return Verdict("ask", by=asks[0].by, subject=subject, reason=" ".join(ask.reason for ask in asks))
     covered = coverage(facts, facts.rules("allow"))
     if _covers(covered):
@@ -123,6 +138,8 @@ def _floor_of_line(facts: Facts) -> str | None:
 def _asks(facts: Facts) -> Iterator[_Ask]:
     """Step 4: every reason to ask, in order."""
     case = facts.case
+    if case.mode == "plan" and case.description.plan is not None:
+        yield _Ask("mode plan", "The plan is handed in for review.", "plan")
     if facts.line is not None and (program := facts.line.escalation) is not None:
         yield _Ask(f"escalation: {program}", f"{program} runs a program with other rights. This is asked every time.")
     for path in case.description.writes:
@@ -190,6 +207,8 @@ def _covers(found: Coverage) -> bool:
 
 def _options(facts: Facts, verdict: Verdict) -> tuple[Option, ...]:
     """Once and deny always; wider only with a rule that, once stored, lets this very call pass."""
+    if verdict.subject == "plan":
+        return _PLAN_OPTIONS
     once = Option("once", "approve", "once", "Approve this change" if verdict.subject == "review" else "Approve once")
     deny = Option("deny", "deny", "once", "Deny")
     rule = _remembered(facts)
@@ -200,6 +219,27 @@ def _options(facts: Facts, verdict: Verdict) -> tuple[Option, ...]:
         once,
         Option("session", "approve", "session", f"Approve {what} in this session", rule),
         Option("workspace", "approve", "workspace", f"Approve {what} in this workspace, from now on", rule),
+        deny,
+    )
+
+
+def _trust_options(facts: Facts) -> tuple[Option, ...]:
+    """Of commands that the folder itself names: remembered with the files that say what they run."""
+    case, description = facts.case, facts.case.description
+    once, deny = Option("once", "approve", "once", "Run them this once"), Option("deny", "deny", "once", "Do not run them")
+    command = (description.command or "").strip()
+    rule = Rule("allow", tool=case.tool, command=command, exact=True, files=dict(description.rests_on or {}))
+    if not description.confined:
+        rule = msgspec.structs.replace(rule, turn_id=case.turn_id)
+    if len(command) > _MAX_EXACT or not _settles(case, rule):
+        return (once, deny)
+    if description.confined:
+        return (once, Option("workspace", "approve", "workspace", "Trust them here, until they or their files change", rule), deny)
+    always = msgspec.structs.replace(rule, unconfined=True, turn_id=None)
+    return (
+        once,
+        Option("workspace", "approve", "workspace", "Trust them here; ask again in each turn that changed files", rule),
+        Option("always", "approve", "workspace", "Always, also without a sandbox, until they or their files change", always),
         deny,
     )
 

@@ -23,6 +23,9 @@ _NAME = re.compile(r"[\w.-]")
 
 _GUARDED_NAMES = frozenset("agents.md claude.md .mcp.json opencode.json .envrc makefile gnumakefile".split())
 _GUARDED_FOLDERS = frozenset(".palaver .claude .codex .pi .gemini .qwen .opencode .vscode .idea .husky".split())
+_GUARDED_PAIR = (".github", "workflows")
+GUARDED = (*sorted(_GUARDED_NAMES), *sorted(_GUARDED_FOLDERS), "/".join(_GUARDED_PAIR))
+"""All of them, wherever they stand: what a sandbox keeps from being written."""
 
 
 def folded(path: str) -> str:
@@ -68,7 +71,7 @@ def is_guarded(path: str, workspace: str, more: Iterable[str]) -> bool:
     return (
         names[-1] in _GUARDED_NAMES
         or not _GUARDED_FOLDERS.isdisjoint(names)
-        or any(pair == (".github", "workflows") for pair in pairwise(names))
+        or any(pair == _GUARDED_PAIR for pair in pairwise(names))
         or is_inside_any(path, more)
     )
 

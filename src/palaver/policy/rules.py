@@ -109,7 +109,7 @@ def matches_widely(rule: Rule, facts: Facts) -> bool:
     """Whether a rule that forbids or asks speaks of this call, or of any part of it."""
     return (
         concerns(rule, facts)
-        and (rule.domain is None or _domain_matches_widely(rule.domain, facts.case.description.domain))
+        and (rule.domain is None or _domain_matches_widely(rule.domain, facts))
         and (rule.path is None or any(_path_matches(rule.path, path, facts, forgiving=True) for path in _all_paths(facts)))
         and (rule.command is None or (facts.line is not None and _command_matches_widely(rule, facts.line)))
     )
@@ -124,11 +124,22 @@ def _path_matches(pattern: str, path: str, facts: Facts, *, forgiving: bool) -> 
     return pattern_matches(pattern, path, facts.case.workspace, facts.case.home, forgiving=forgiving)
 
 
-def _domain_matches_widely(pattern: str, domain: str | None) -> bool:
-    if domain is None:
+def _domain_matches_widely(pattern: str, facts: Facts) -> bool:
+    """The domain that a call says it reaches, and every name in a shell line that is this one or below it."""
+    pattern = _plain_domain(pattern).removeprefix("*.")
+    if facts.line is not None and _line_names(pattern, facts.line):
+        return True
+    if facts.case.description.domain is None:
         return False
-    pattern, domain = _plain_domain(pattern).removeprefix("*."), _plain_domain(domain)
+    domain = _plain_domain(facts.case.description.domain)
     return domain == pattern or domain.endswith(f".{pattern}")
+
+
+def _line_names(domain: str, line: Line) -> bool:
+    """Quotes hide nothing: the words are looked at as the program gets them."""
+    named = re.compile(rf"(?<![\w-]){re.escape(domain)}(?![\w-]|\.\w)", re.IGNORECASE)
+    words = (word.text for part in line.parts for word in part.words)
+    return any(named.search(text) for text in (line.text, *words))
 
 
 def _plain_domain(domain: str) -> str:
@@ -199,13 +210,25 @@ def words_of(command: str) -> list[str]:
 
 def coverage(facts: Facts, rules: Sequence[Sourced]) -> Coverage:
     """Which of these rules allow which part of the call, and what no rule allows."""
-    fitting = [sourced for sourced in rules if concerns(sourced.rule, facts) and _domain_fits(sourced.rule, facts)]
+    fitting = [
+        sourced for sourced in rules if concerns(sourced.rule, facts) and _domain_fits(sourced.rule, facts) and _holds(sourced.rule, facts)
+    ]
     for sourced in fitting:
         if sourced.rule.path is None and sourced.rule.command is None:
             return Coverage((sourced,), ())
     if facts.line is not None:
         return _cover_line(facts, facts.line, [sourced for sourced in fitting if sourced.rule.path is None])
     return _cover_paths(facts, [sourced for sourced in fitting if sourced.rule.command is None])
+
+
+def _holds(rule: Rule, facts: Facts) -> bool:
+    """Whether trust in a folder's own commands still holds: the same files, and a sandbox, or the person wanted none."""
+    if rule.files is None:
+        return True
+    rests_on = facts.case.description.rests_on or {}
+    same = dict(rests_on) == rule.files and "?" not in rule.files.values()
+    in_turn = rule.turn_id is not None and rule.turn_id == facts.case.turn_id
+    return same and (facts.case.description.confined or rule.unconfined or in_turn)
 
 
 def _domain_fits(rule: Rule, facts: Facts) -> bool:

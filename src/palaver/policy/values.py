@@ -65,6 +65,8 @@ class Case:
     """The tool's own definition says so."""
     home: str | None = None
     """What `~` and `$HOME` mean in a shell line."""
+    turn_id: str | None = None
+    """The turn that makes the call: some trust counts in one turn alone."""
     cwd: str | None = None
     """Where a shell line starts, from the workspace, if not there. No command rule allows anything in another folder."""
 
@@ -74,7 +76,7 @@ class Verdict:
     decision: Decision
     by: str
     """What decided, in words: a step, a rule, a mode."""
-    subject: Literal["tool", "review"] = "tool"
+    subject: Literal["tool", "review", "plan", "trust"] = "tool"
     reason: str | None = None
     """For the card of an ask, or for the model that is denied."""
     options: tuple[Option, ...] = ()

@@ -84,14 +84,19 @@ def safe_name(name: str) -> str:
 
 
 def file_headers(file: OpenedFile, head: bytes) -> list[Header]:
-    name = safe_name(file.name)
-    plain = name.encode("ascii", "replace").decode("ascii").replace("?", "_")
     return [
         (b"content-type", served_type(file.mime_type, file.name, head).encode("ascii")),
         (b"content-length", str(file.size).encode("ascii")),
-        (b"content-disposition", f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}".encode("ascii")),
+        (b"content-disposition", download_name(file.name)),
         (b"content-security-policy", b"sandbox; default-src 'none'"),
     ]
+
+
+def download_name(name: str) -> bytes:
+    """What a browser keeps a file as."""
+    name = safe_name(name)
+    plain = name.encode("ascii", "replace").decode("ascii").replace("?", "_")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}".encode("ascii")
 
 
 async def pieces_of(file: OpenedFile) -> AsyncGenerator[bytes, None]:

@@ -13,10 +13,10 @@ from palaver.wire.codec import VERSION
 WIRE = "palaver.wire"
 """Under `extensions` of a scope: the connection itself, for the pieces of a stream."""
 
-Control = Literal["hello", "caught_up", "gap", "deleted"]
+Control = Literal["hello", "caught_up", "gap", "deleted", "session_changed", "session_removed", "draft_changed", "notify"]
 
 
-def control(kind: Control, session_id: str | None, data: Mapping[str, Any], now: float) -> bytes:
+def control(kind: Control, session_id: str | None, data: Mapping[str, Any] | msgspec.Raw, now: float) -> bytes:
     envelope = {"v": VERSION, "ts": timestamp(now), "session_id": session_id, "turn_id": None, "type": kind, "data": data}
     return msgspec.json.encode(envelope)
 

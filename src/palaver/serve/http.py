@@ -15,7 +15,8 @@ from palaver.errors import PalaverError, Refused
 from palaver.serve import files
 from palaver.serve.answers import Page
 from palaver.serve.bodies import BASE64_LIMIT, JSON_LIMIT, body_pieces, decode, read_body
-from palaver.serve.page import PAGE, STYLE, page_headers
+from palaver.serve.export import export_file, export_frame
+from palaver.serve.page import STYLE, asset, page, page_headers
 from palaver.serve.problems import problem_of
 from palaver.serve.routes import Call, Outcome, Reply, Route
 from palaver.serve.scopes import parse, require, require_fields
@@ -153,7 +154,7 @@ async def get_draft(app: Palaver, call: Call) -> Reply:
 
 
 async def save_draft(app: Palaver, call: Call) -> Reply:
-    return Reply(200, await app.hub.put_draft(call.session_id, msgspec.to_builtins(call.decode(r.NewDraft))))
+    return Reply(200, await app.hub.put_draft(call.session_id, msgspec.to_builtins(call.decode(r.NewDraft)), call.actor))
 
 
 # --- messages, queue, turns ---------------------------------------------------------------------------------------------------
@@ -170,6 +171,10 @@ async def cancel_turn(app: Palaver, call: Call) -> Reply:
     order = call.decode(r.CancelTurn)
     answer = await app.hub.cancel(call.session_id, order.turn_id, order.keep_queue, call.actor)
     return Reply(200 if answer["turn_id"] is None else 202, answer)
+
+
+async def compact_history(app: Palaver, call: Call) -> Reply:
+    return Reply(202, await app.hub.compact(call.session_id, call.decode(r.CompactRequest).instructions, call.actor))
 
 
 async def retry_turn(app: Palaver, call: Call) -> Reply:
@@ -258,9 +263,15 @@ async def explain_rule(app: Palaver, call: Call) -> Reply:
 async def get_transcript(app: Palaver, call: Call) -> Reply:
     query = call.args(r.TranscriptQuery)
     page = await app.hub.transcript(
-        call.session_id, before=query.before, after=query.after, around=query.around, limit=min(query.limit, 1000)
+        call.session_id, before=query.before, after=query.after, around=query.around, limit=min(query.limit, 1000), at=query.at
     )
     return Reply(200, page)
+
+
+async def search(app: Palaver, call: Call) -> Reply:
+    query = call.args(r.SearchQuery)
+    found = await app.hub.search(query.q, session=query.session, limit=min(query.limit, 200), cursor=query.cursor)
+    return Reply(200, found)
 
 
 async def get_output(app: Palaver, call: Call) -> Reply:
@@ -271,6 +282,23 @@ async def get_output(app: Palaver, call: Call) -> Reply:
 
 async def get_changes(app: Palaver, call: Call) -> Reply:
     return Reply(200, await app.hub.turn_changes(call.session_id, call.params["turn_id"]))
+
+
+async def get_session_changes(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.session_changes(call.session_id))
+
+
+async def list_jobs(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.jobs(call.session_id))
+
+
+async def kill_job(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.kill_job(call.session_id, call.params["job_id"]))
+
+
+async def undo_turn(app: Palaver, call: Call) -> Reply:
+    wanted = call.decode(r.UndoTurn)
+    return Reply(200, await app.hub.undo_turn(call.session_id, call.params["turn_id"], wanted, call.actor))
 
 
 async def get_context(app: Palaver, call: Call) -> Reply:
@@ -303,6 +331,19 @@ async def get_tree(app: Palaver, call: Call) -> Reply:
     return Reply(200, await app.hub.workspace_tree(query.path, query.depth))
 
 
+async def get_files(app: Palaver, call: Call) -> Reply:
+    query = call.args(r.FilesQuery)
+    return Reply(200, await app.hub.workspace_files(query.workspace, query.q, min(query.limit, 200)))
+
+
+async def list_workspaces(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.workspaces_used())
+
+
+async def list_folders(app: Palaver, call: Call) -> Reply:
+    return Reply(200, await app.hub.folders(call.args(r.FoldersQuery).path))
+
+
 # --- files and the page -------------------------------------------------------------------------------------------------------
 
 
@@ -333,11 +374,16 @@ async def artifact_text(app: Palaver, call: Call) -> Reply:
 
 
 async def get_page(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
-    return Page(PAGE, ((b"content-type", b"text/html; charset=utf-8"), *page_headers(call.host)))
+    return Page(page(app.version), ((b"content-type", b"text/html; charset=utf-8"), *page_headers(call.host)))
 
 
 async def get_session_page(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
     return await get_page(app, call, scope, receive)
+
+
+async def get_asset(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
+    body, headers = asset(call.params["name"])
+    return Page(body, tuple(headers))
 
 
 async def get_style(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
@@ -375,7 +421,17 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", "/", None, None, "The page", {200: str}, raw=get_page, media="text/html"),
     Route("GET", "/s/{session_id}", None, None, "The page, at a session", {200: str}, raw=get_session_page, media="text/html"),
-    Route("GET", "/page.css", None, None, "The page's style", {200: str}, raw=get_style, media="text/css"),
+    Route("GET", "/assets/{name}", None, None, "A file of the page", {200: str}, raw=get_asset, media="text/javascript"),
+    Route(
+        "GET",
+        "/page.css",
+        None,
+        None,
+        "The style of the page that stands in for one that was not built",
+        {200: str},
+        raw=get_style,
+        media="text/css",
+    ),
     Route("GET", "/openapi.json", "read", get_openapi, "This document", {200: dict[str, Any]}),
     Route("POST", "/v1/codes", "read", make_code, "A sign-in code, for one minute and one use", {201: r.Code}, r.NewCode, asks_token=True),
     Route("POST", "/v1/tickets", "read", make_ticket, "A ticket for an EventSource's URL", {201: r.Ticket}),
@@ -450,6 +506,16 @@ ROUTES: tuple[Route, ...] = (
         {202: r.StartedTurn},
         codes=("not_retryable", *CLOSED),
     ),
+    Route(
+        "POST",
+        f"{S}/compact",
+        "prompt",
+        compact_history,
+        "Have the history made shorter",
+        {202: r.CompactAccepted},
+        r.CompactRequest,
+        codes=("turn_running", "not_supported", *CLOSED),
+    ),
     Route("GET", f"{S}/queue", "read", get_queue, "What waits for its own turn", {200: r.Queue}),
     Route(
         "PATCH",
@@ -519,7 +585,26 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST", "/v1/rules/explain", "approve", explain_rule, "What would be decided, and by which rule", {200: r.Explained}, r.ExplainRule
     ),
-    Route("GET", f"{S}/transcript", "read", get_transcript, "What a client shows", {200: r.Transcript}, query=r.TranscriptQuery),
+    Route(
+        "GET",
+        "/v1/search",
+        "read",
+        search,
+        "What was said, in all sessions or in one",
+        {200: r.Found},
+        query=r.SearchQuery,
+        codes=("disk", "not_found"),
+    ),
+    Route(
+        "GET",
+        f"{S}/transcript",
+        "read",
+        get_transcript,
+        "What a client shows",
+        {200: r.Transcript},
+        query=r.TranscriptQuery,
+        codes=("cursor_ahead",),
+    ),
     Route(
         "GET",
         f"{S}/events",
@@ -544,6 +629,19 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", f"{S}/calls/{{call_id}}/output", "read", get_output, "All of a call's output", {200: r.Output}, query=r.OutputQuery),
     Route("GET", f"{S}/turns/{{turn_id}}/changes", "read", get_changes, "The files that a turn changed", {200: r.Changes}),
+    Route("GET", f"{S}/jobs", "read", list_jobs, "The background jobs of `shell`, running or ended not long ago", {200: r.JobList}),
+    Route("POST", f"{S}/jobs/{{job_id}}/kill", "prompt", kill_job, "End a background job and all that it started", {200: r.JobInfo}),
+    Route("GET", f"{S}/changes", "read", get_session_changes, "What the session's turns made of its files", {200: r.Changes}),
+    Route(
+        "POST",
+        f"{S}/turns/{{turn_id}}/undo",
+        "approve",
+        undo_turn,
+        "Put the files of a turn back, or say what that would do",
+        {200: r.Undone},
+        r.UndoTurn,
+        codes=("turn_running", "disk", *CLOSED),
+    ),
     Route("GET", f"{S}/context", "read", get_context, "What the model was given", {200: r.Context}, query=r.ContextQuery),
     Route(
         "POST", f"{S}/attachments", "prompt", None, "Upload a file", {201: r.Attachment}, r.NewAttachment, codes=CLOSED, raw=add_attachment
@@ -565,6 +663,17 @@ ROUTES: tuple[Route, ...] = (
         "A file that a turn made",
         {200: bytes},
         raw=get_artifact,
+    ),
+    Route(
+        "GET",
+        f"{S}/export",
+        "read",
+        export_frame,
+        "The whole session as one file",
+        {200: r.Export},
+        query=r.ExportQuery,
+        codes=("page_not_built", "too_large"),
+        raw=export_file,
     ),
     Route("GET", "/v1/agents", "read", list_agents, "Who can answer", {200: r.AgentList}),
     Route("GET", "/v1/models", "read", list_models, "Known and found models", {200: r.ModelList}),
@@ -591,4 +700,16 @@ ROUTES: tuple[Route, ...] = (
         query=r.TreeQuery,
         codes=("workspace_unknown",),
     ),
+    Route(
+        "GET",
+        "/v1/workspace/files",
+        "read",
+        get_files,
+        "The files of a known workspace by a few letters",
+        {200: r.Files},
+        query=r.FilesQuery,
+        codes=("workspace_unknown",),
+    ),
+    Route("GET", "/v1/workspaces", "read", list_workspaces, "The folders that sessions work in", {200: r.WorkspaceList}),
+    Route("GET", "/v1/folders", "admin", list_folders, "The folders of this machine", {200: r.Folders}, query=r.FoldersQuery),
 )

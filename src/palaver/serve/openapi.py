@@ -17,6 +17,7 @@ Document = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _STREAM = "text/event-stream"
+_PAGE = "text/html"
 FILE_TYPES = ("text/plain", "application/octet-stream", "image/*", "audio/*")
 """What files are served as; see `files.served_type`."""
 
@@ -145,6 +146,8 @@ def _request_body(route: Route) -> Document:
 def _media(route: Route) -> tuple[str, ...]:
     if route.answers.get(200) is bytes:
         return FILE_TYPES
+    if route.answers.get(200) is r.Export:
+        return ("application/json", _PAGE)
     return ("application/json", _STREAM) if route.answers.get(200) is r.Events else (route.media,)
 
 
@@ -160,7 +163,7 @@ def _answers(route: Route) -> Document:
 def _content(media: str, shape: Any) -> Document:
     if media == _STREAM:
         return {"schema": {"type": "string"}, "x-itemSchema": {"$ref": _REF.format(name="Envelope")}}
-    if media in FILE_TYPES:
+    if media in FILE_TYPES or media == _PAGE:
         return {}
     return {"schema": _schema(shape)}
 

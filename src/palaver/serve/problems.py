@@ -38,6 +38,7 @@ STATUSES: dict[str, int] = {
     "invalid": 422,
     "role_not_allowed": 422,
     "unknown_attachment": 422,
+    "media_not_taken": 422,
     "queue_full": 422,
     "denied_by_rule": 422,
     "file_only": 422,
@@ -45,6 +46,7 @@ STATUSES: dict[str, int] = {
     "headers_too_large": 431,
     "internal": 500,
     "stopping": 503,
+    "page_not_built": 503,
     "disk": 507,
 }
 
@@ -79,12 +81,14 @@ MEANINGS: dict[str, str] = {
     "invalid": "Fields are missing or wrong; `errors` names each.",
     "role_not_allowed": "Clients may only write messages of the role `user`.",
     "unknown_attachment": "The `ref` names no file of this session.",
+    "media_not_taken": "The session's model cannot be shown a file of this kind; the message is not sent.",
     "queue_full": "The queue holds as many items as it may.",
     "denied_by_rule": "A rule denies the changed input; the approval stays open.",
     "file_only": "This setting can only be changed in the settings file.",
     "too_many": "Too many wrong codes; wait a minute.",
     "headers_too_large": "The request's headers are larger than 64 KiB.",
     "internal": "A bug in the daemon; its log on stderr says more.",
+    "page_not_built": "This installation has no built page; `detail` names the command that builds it.",
     "stopping": "The daemon is stopping.",
     "disk": "The disk did not take the write; nothing was changed.",
 }

@@ -20,7 +20,7 @@ from palaver.serve.doors import no_token
 from palaver.serve.frames import control
 from palaver.serve.guard import Receive, Scope, Send, refuse, values
 from palaver.serve.problems import problem_of
-from palaver.serve.seam import Batch
+from palaver.serve.seam import Batch, Watcher
 from palaver.serve.tokens import Identity
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ MOST_REQUESTS = 32
 """At a time, of one socket; the next frame is read when one of them is answered."""
 MOST_SUBSCRIPTIONS = 1000
 _FRAMES_AT_A_TIME = 128
+_OPS = "auth, subscribe, unsubscribe, request, watch, notify and focus"
 _LAST_WORD_SECONDS = 0.5
 
 
@@ -57,6 +58,10 @@ class _Unsubscribe(msgspec.Struct, frozen=True):
 
 class _Focus(msgspec.Struct, frozen=True):
     session_id: str | None
+
+
+class _Notify(msgspec.Struct, frozen=True):
+    on: bool
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -109,11 +114,13 @@ class _Socket:
         self._receive = receive
         self._send = send
         self._following: dict[str, asyncio.Task[None]] = {}
+        self._telling: list[asyncio.Task[None]] = []
+        """What goes on in all sessions, once it watches."""
         self._room = asyncio.Semaphore(MOST_REQUESTS)
         self._reader: asyncio.Task[None] | None = None
         self._ended = False
-        self.focus: str | None = None
-        """The session that its person looks at."""
+        self._watcher: Watcher | None = None
+        """From its first `watch`, `focus` or `notify` on."""
 
     async def run(self) -> None:
         """Returns when the socket is closed and every request that it brought is done: a client that leaves cancels nothing."""
@@ -123,8 +130,10 @@ class _Socket:
                 self._group = group
                 self._reader = group.create_task(self._quietly(self._read()))
                 await asyncio.wait({self._reader})
-                for task in self._following.values():
+                for task in [*self._following.values(), *self._telling]:
                     task.cancel()
+                if self._watcher is not None:
+                    self._watcher.leave()
                 if self._ended:
                     await self._close()
 
@@ -160,11 +169,15 @@ class _Socket:
                 case "request":
                     await self._request(decode(frame, _Request))
                 case "focus":
-                    self.focus = decode(frame, _Focus).session_id
+                    await self._focus(decode(frame, _Focus).session_id)
+                case "watch":
+                    await self._watch()
+                case "notify":
+                    self._attending().notices = decode(frame, _Notify).on
                 case "auth":
                     await self._auth(decode(frame, _Auth))
                 case _:
-                    raise Refused("unknown_op", f"`{head.op[:40]}` is no op; there are auth, subscribe, unsubscribe, request and focus")
+                    raise Refused("unknown_op", f"`{head.op[:40]}` is no op; there are {_OPS}")
         except PalaverError as error:
             await self._error(error, id=head.id, session_id=head.session_id)
 
@@ -173,6 +186,29 @@ class _Socket:
         if self._app.doors.by_token(frame.token) is None:
             raise no_token("This token is unknown, revoked or expired; the socket stays with the one that opened it")
         await self._tell({"op": "ready", "version": self._app.version})
+
+    def _attending(self) -> Watcher:
+        if self._watcher is None:
+            self._watcher = self._app.hub.watcher()
+        return self._watcher
+
+    async def _focus(self, session_id: str | None) -> None:
+        if session_id is not None:
+            await self._app.hub.exists(session_id)
+        self._attending().look_at(session_id)
+
+    async def _watch(self) -> None:
+        """A second time changes nothing."""
+        watcher = self._attending()
+        watcher.watches = True  # before it is said: what is listed after `watching` misses nothing
+        await self._tell({"op": "watching", "type": "watching", "data": {}})
+        if not self._telling:
+            self._telling.append(self._start(self._tell_news(watcher), lambda _: None))
+
+    async def _tell_news(self, watcher: Watcher) -> None:
+        while True:
+            for news in await watcher.news():
+                await self._say(control(news.type, news.session_id, news.data, self._app.clock()))
 
     async def _subscribe(self, frame: _Subscribe) -> None:
         """A second one for the same session takes the place of the first."""

@@ -39,10 +39,10 @@ _HEADERS = [
 async def session_events(app: Palaver, call: Call) -> Reply:
     """A page of the log as JSON, made of the stored bytes."""
     query = call.args(r.EventsQuery)
-    if query.format != "json":
+    if query.format != "json" and query.until is None:
         raise Invalid("Over the socket events come by `subscribe`; `format=json` gives a page of them", path="format")
     after = await _cursor(app, call, query.after or "0")
-    page = await app.hub.events(call.session_id, after, min(query.limit, _MOST_EVENTS))
+    page = await app.hub.events(call.session_id, after, min(query.limit, _MOST_EVENTS), query.until)
     tail = b'],"next_after":%d,"head_seq":%d}' % (page.next_after, page.head_seq)
     return Reply(200, msgspec.Raw(b'{"events":[' + b",".join(page.lines) + tail))
 
@@ -50,7 +50,7 @@ async def session_events(app: Palaver, call: Call) -> Reply:
 async def events(app: Palaver, call: Call, scope: Scope, receive: Receive) -> Outcome:
     """`GET …/events`: hello, what came after the cursor, caught_up, what comes. What is wrong is known before the stream begins."""
     query = call.args(r.EventsQuery)
-    if query.format == "json":
+    if query.format == "json" or query.until is not None:
         return await session_events(app, call)
     after = await _cursor(app, call, _last_event_id(scope) or query.after or "0")
     hello = await app.hub.hello(call.session_id)

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from hashlib import sha1, sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,8 @@ from palaver.tools.patch_text import Text, counts, unified_diff
 from palaver.wire.values import Location, Part, Preview, ToolCall, ToolResult
 
 _TITLE = 80
+_NAMED = 16
+"""Digits of a blob's name in a diff."""
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -105,10 +108,20 @@ def _apply(context: ToolContext, patches: Sequence[FilePatch]) -> str:
     files = [file for file in plan.files() if file.changed]
     if not files:
         raise ToolFailed("The patch changes nothing: the files are as it would leave them.")
+    _check_approved(context, plan)
     said = "\n".join(_sentence(file) for file in files if file.moved_to is None)
     with ExitStack() as stack:
         _Commit(context, stack).run(files)
     return said
+
+
+def _check_approved(context: ToolContext, plan: _Plan) -> None:
+    """What was approved goes onto the bytes that its diff was made from, or nowhere: the diff names them by their hash."""
+    if context.approved is None:
+        return
+    diff = plan.diff()
+    if context.approved not in (diff, sha256(diff.encode()).hexdigest()):
+        raise ToolFailed("A file was changed by something else after the patch was approved, and nothing of it was done. Read it again.")
 
 
 def _title(files: Sequence[_File]) -> str:
@@ -181,7 +194,11 @@ class _Plan:
         ops = file.ops()
         if head and all(op == " " for op, _ in ops):
             return head
-        return head + unified_diff(None if source.before is None else source.label, file.label if file.exists else None, ops)
+        return (
+            head
+            + f"index {_blob(source.before)}..{_blob(file.after)}\n"
+            + unified_diff(None if source.before is None else source.label, file.label if file.exists else None, ops)
+        )
 
     def _file(self, asked: str) -> _File:
         with paths.spot(self._context, asked, write=True, only_look=self._only_look) as place:
@@ -237,6 +254,11 @@ class _Plan:
             if target.origin is not None and file in (target, target.origin):
                 target.text = Text.fresh(target.text.data(), target.label)
                 target.origin.moved_to, target.origin = None, None
+
+
+def _blob(data: bytes | None) -> str:
+    """As git calls these bytes, shortened."""
+    return "0" * _NAMED if data is None else sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()[:_NAMED]
 
 
 @contextlib.contextmanager

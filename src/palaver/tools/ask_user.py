@@ -30,9 +30,9 @@ class QuestionArguments(Arguments, frozen=True, kw_only=True):
     type: Literal["choice", "text", "number", "integer", "boolean", "url"] | None = None
     options: Annotated[list[str | OptionArguments], Meta(max_length=20)] = msgspec.field(default_factory=list)
     multiple: Annotated[bool, Meta(description="More than one may be chosen.")] = False
-    free_text: bool | None = None
+    free_text: Annotated[bool, Meta(description="Own words are always taken.")] | None = None
     required: bool | None = None
-    default: Any = None
+    default: Annotated[Any, Meta(description="The answer if nobody gives one: an option's label, else a value of the type.")] = None
 
 
 class AskUserArguments(Arguments, frozen=True, kw_only=True):
@@ -45,7 +45,9 @@ class AskUser:
     def definition(self) -> ToolDefinition:
         return ToolDefinition(
             "ask_user",
-            "Ask the person, when only they can decide. They choose an option or answer in their own words.",
+            "Ask the person one to four questions at once, when only they can decide; the answers are this call's result. Give options "
+            "where you can, the one you would choose first, each with what it would mean. They may always answer in their own words, "
+            "leave it to you, or decline. State a default for what may go on without them: it counts where nobody answers in time.",
             schema_of(AskUserArguments),
             ToolKind.ASK,
         )
@@ -81,6 +83,8 @@ def _question(asked: QuestionArguments, name: str) -> Question:
         raise refuse(f"ask_user: the question {asked.text[:60]!r} has options, so its type is choice. Leave type out.")
     if len(set(labels)) != len(labels):
         raise refuse(f"ask_user: the question {asked.text[:60]!r} has two options of the same label. Give each its own.")
+    if asked.default is not None and not _is_answer(asked, kind, labels):
+        raise refuse(f"ask_user: the default of {asked.text[:60]!r} is no answer to it: {asked.default!r}. Give {_DEFAULTS[kind]}.")
     return Question(
         id=name,
         header=asked.header or asked.text.strip().split("\n")[0][:_HEADER],
@@ -88,10 +92,49 @@ def _question(asked: QuestionArguments, name: str) -> Question:
         type=kind,
         options=options,
         multiple=asked.multiple and kind == "choice",
-        free_text=kind in ("choice", "text"),
+        free_text=True,
         required=asked.required,
         default=asked.default,
     )
+
+
+_DEFAULTS = {
+    "choice": "the label of an option",
+    "text": "text",
+    "url": "an address",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+}
+
+
+def _is_answer(asked: QuestionArguments, kind: str, labels: Sequence[str]) -> bool:
+    match kind, asked.default:
+        case "choice", list() as chosen:
+            return asked.multiple and bool(chosen) and all(label in labels for label in chosen)
+        case "choice", chosen:
+            return chosen in labels
+        case "boolean", default:
+            return isinstance(default, bool)
+        case "number", default:
+            return isinstance(default, int | float) and not isinstance(default, bool)
+        case "integer", default:
+            return isinstance(default, int) and not isinstance(default, bool)
+        case _, default:
+            return isinstance(default, str)
+
+
+def default_of(question: Question) -> Answer:
+    """The stated default as an answer."""
+    match question.type, question.default:
+        case "choice", list() as chosen:
+            return Answer(tuple(chosen))
+        case "choice", chosen:
+            return Answer((chosen,))
+        case "text" | "url", text:
+            return Answer(text=text)
+        case _, value:
+            return Answer(value=value)
 
 
 def _option(asked: str | OptionArguments) -> QuestionOption:
@@ -129,4 +172,4 @@ def _words(answer: Answer | None) -> str:
     return chosen.replace("\n", "\n  ") or "(no answer)"
 
 
-__all__ = ["AskUser", "AskUserArguments", "answer_text", "to_questions"]
+__all__ = ["AskUser", "AskUserArguments", "answer_text", "default_of", "to_questions"]

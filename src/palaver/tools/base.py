@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from palaver.errors import ToolFailed
 from palaver.wire.commands import Fact
-from palaver.wire.values import Location, Part, Preview, Question, Stream, ToolCall, ToolResult
+from palaver.wire.values import Location, Part, Plan, Preview, Question, Stream, ToolCall, ToolResult
 
 MessagePart = Part
 
@@ -35,6 +35,18 @@ class ToolDefinition:
 
 
 @dataclass(frozen=True)
+class Look:
+    """A workspace at one moment."""
+
+    hash: str
+    """Of all that stands in it and is not ignored."""
+    files: Mapping[str, object]
+    """By path: equal is unchanged."""
+    made: frozenset[str] = frozenset()
+    """Paths that turns of this session have changed."""
+
+
+@dataclass(frozen=True)
 class ToolContext:
     """What one call may know and use. Made by the engine for each call."""
 
@@ -54,6 +66,12 @@ class ToolContext:
     """Folders below a hidden one that may be read all the same: this session's artifacts and attachments."""
     allowed: tuple[Path, ...] = ()
     """Paths outside the workspace that a rule or a grant names."""
+    approved: str | None = None
+    """The diff that was approved, or the hash of one that was too long: nothing else may be done."""
+    granted: bool = False
+    """This very call was approved, not a kind of call."""
+    look: Callable[[], Awaitable[Look]] | None = None
+    """How the workspace is now, by content; None where nobody keeps track of it."""
     note: Callable[[Fact], None] = lambda fact: None
     """Puts what this call found out into the log, before its result. Never waits."""
 
@@ -74,6 +92,14 @@ class Description:
     domain: str | None = None
     questions: tuple[Question, ...] = ()
     """Of a tool of kind `ask`: its only effect."""
+    plan: Plan | None = None
+    """What the agent means to do: in mode plan the person decides about it."""
+    rests_on: Mapping[str, str] | None = None
+    """Of commands that the folder itself names: the files that say what they run, by their hashes. A person trusts both or neither."""
+    confined: bool = False
+    """A sandbox holds what it runs."""
+    caution: str | None = None
+    """What a person should know before they let it happen, beside what the policy says."""
     input: Mapping[str, Any] | None = None
     """The call's whole input, for a tool that fills in what was left out: it runs with this, whatever the files say by then."""
 

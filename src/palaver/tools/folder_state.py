@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+
+from palaver.tools.base import Look, ToolContext
 
 MAX_FILES = 50_000
 """Beyond these a change is not seen: a folder of that size is looked at in part rather than for minutes."""
@@ -33,9 +36,21 @@ def hash_of(state: FolderState) -> str:
     return total.hexdigest()
 
 
-def changed(before: FolderState, after: FolderState) -> list[bytes]:
-    """The paths that came, went or look different, in order."""
-    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+async def look_at(context: ToolContext) -> Look:
+    """How a workspace is now: by content where that is kept track of, else by what its files look like."""
+    if context.look is not None:
+        return await context.look()
+    return await asyncio.to_thread(look_from_outside, context.workspace)
+
+
+def look_from_outside(folder: Path) -> Look:
+    state = look(folder)
+    return Look(hash_of(state), {os.fsdecode(path): facts for path, facts in state.items()})
+
+
+def changed(before: Look, after: Look) -> list[str]:
+    """The paths that came, went or are different, in order."""
+    return sorted(path for path in before.files.keys() | after.files.keys() if before.files.get(path) != after.files.get(path))
 
 
 def _files(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
@@ -64,4 +79,4 @@ def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
         return []  # it went away, or is closed to us
 
 
-__all__ = ["MAX_FILES", "SKIPPED", "FolderState", "changed", "hash_of", "look"]
+__all__ = ["MAX_FILES", "SKIPPED", "FolderState", "changed", "hash_of", "look", "look_at", "look_from_outside"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import codecs
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +18,9 @@ from palaver.wire.values import Stream
 
 MOST = 32
 _REMEMBERED = 100
+KEPT = 1_000_000
+"""Characters of a job's output that are kept: its beginning and its end."""
+_ABOUT = re.compile(r"(jobs)(?:\s+(job_\w+))?|(kill)\s+(job_\w+)")
 
 
 def _now() -> str:
@@ -61,7 +66,12 @@ class _Entry:
         return self.watch
 
     def seen(self) -> Job:
-        return replace(self._job, running=not self.watch.done(), status=self._child.status, output=self._printed.text("\n[…]\n"))
+        shown = Clip()
+        shown.add(self.printed())
+        return replace(self._job, running=not self.watch.done(), status=self._child.status, output=shown.text("\n[…]\n"))
+
+    def printed(self) -> str:
+        return self._printed.text("\n[…]\n")
 
 
 class BackgroundJobs:
@@ -73,13 +83,14 @@ class BackgroundJobs:
 
     async def start(self, command: Sequence[str], line: str, *, folder: str, env: Mapping[str, str], session_id: str, call_id: str) -> Job:
         """Start one, with a mark of its own (`job_…` in place of the call's id). Raises `ToolFailed` when there are too many."""
-        if sum(job.running for job in self.list()) >= MOST:
+        if sum(not entry.watch.done() for entry in self._entries.values()) >= MOST:
             raise ToolFailed(f"{MOST} background jobs are running. Wait until one has ended, or ask the person to end one.")
         job_id = new_id("job")
-        printed = Clip()
+        printed = Clip(KEPT)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
         def sink(stream: Stream, data: bytes) -> bool:
-            printed.add(data.decode("utf-8", "replace"))
+            printed.add(decode(data))
             return True
 
         marked = {**env, MARK: with_call(env[MARK], job_id)} if MARK in env else env
@@ -93,6 +104,10 @@ class BackgroundJobs:
         """In the order of their start; of one session where it is named."""
         jobs = (entry.seen() for entry in self._entries.values())
         return [job for job in jobs if session_id in (None, job.session_id)]
+
+    def printed(self, job_id: str) -> str:
+        """What is kept of its output. Raises `KeyError` for a job that `list` does not name."""
+        return self._entries[job_id].printed()
 
     async def end(self, job_id: str) -> Job:
         """End a job and everything it started. Raises `Refused("not_found")`; one that ended already stays as it is."""
@@ -111,9 +126,21 @@ class BackgroundJobs:
             await asyncio.wait(watches)
 
     def _forget_old(self) -> None:
-        ended = [job.id for job in self.list() if not job.running]
+        ended = [job_id for job_id, entry in self._entries.items() if entry.watch.done()]
         for job_id in ended[: max(0, len(self._entries) - _REMEMBERED)]:
             del self._entries[job_id]
 
 
-__all__ = ["BackgroundJobs", "Job"]
+def about_jobs(command: str) -> tuple[str, str | None] | None:
+    """Whether a command line speaks of background jobs: `jobs`, `jobs JOB`, `kill JOB`."""
+    match = _ABOUT.fullmatch(command.strip())
+    return None if match is None else (match[1] or match[3], match[2] or match[4])
+
+
+def job_line(job: Job) -> str:
+    """One job as a list shows it."""
+    state = "running" if job.running else "ended" if job.status is None else f"ended with {job.status}"
+    return f"{job.id}  {state}  since {job.started_at}  {job.command}"
+
+
+__all__ = ["BackgroundJobs", "Job", "about_jobs", "job_line"]

@@ -338,6 +338,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[FilePatch]:
         width, path = len(opening[1]), opening[2].strip()
         middle = _mark(lines, at + 1, "=" * width, path)
         end = _mark(lines, middle + 1, ">" * width + " REPLACE", path)
+        if any(line.rstrip() == "=" * width for line in lines[middle + 1 : end]):
+            raise refuse(f"The block of {path} has `{'=' * width}` more than once. Use longer marks of one length throughout.")
         yield _block(path, lines[at + 1 : middle], lines[middle + 1 : end])
         at = end + 1
 

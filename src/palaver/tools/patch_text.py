@@ -42,6 +42,8 @@ class Text:
         if self._open_end:  # what the last line would end with, had it an end
             self._bodies[-1], self._ends[-1] = raw[-1], self._usual_end
         self._origins = list(range(len(raw)))
+        self._lines_before = self._bodies[:]
+        """As the file was, for hunks that name a line which an earlier hunk has changed."""
 
     @staticmethod
     def fresh(data: bytes, label: str) -> Text:
@@ -105,21 +107,22 @@ class Text:
             places = self._places(old, same, start)
             if not places and hunk.anchors and start > 0:
                 places = [place for place in self._places(old, same, start - 1) if place == start - 1]
+            if not places and cursor < start and len(above := self._places(old, same, cursor)) == 1:
+                places = above  # the line that it is under stands once more, further down
             if places:
                 return self._choose(hunk, name, places, drift)
         raise ToolFailed(self._conflict(hunk, name, cursor))
 
     def _below(self, anchors: Sequence[str], name: str, cursor: int) -> int:
+        """Where to look from: below the lines that the hunk is under. One that the hunks before have passed, or changed, still holds."""
         for anchor in anchors:
             wanted = anchor.encode()
-            stripped = [body.strip() for body in self._bodies[cursor:]]
-            found = next((at for at, body in enumerate(stripped) if body == wanted), None)
-            if found is None:
-                found = next((at for at, body in enumerate(stripped) if wanted in body), None)
-            if found is None:
-                below = f" below line {cursor}" if cursor else ""
-                raise ToolFailed(f"{self._label}: {name} is under `@@ {anchor}`, but no line{below} has that. Name one that is there.")
-            cursor += found + 1
+            stripped = [body.strip() for body in self._bodies]
+            found = _first(stripped, wanted, cursor)
+            if found is not None:
+                cursor = found + 1
+            elif _first(stripped, wanted, 0) is None and _first([body.strip() for body in self._lines_before], wanted, 0) is None:
+                raise ToolFailed(f"{self._label}: {name} is under `@@ {anchor}`, but no line has that. Name one that is there.")
         return cursor
 
     def _insertion(self, hunk: Hunk, start: int, drift: int) -> int:
@@ -238,6 +241,12 @@ class Text:
 
     def _mark_at(self, number: int) -> str:
         return f"\n{NO_NEWLINE}" if self._open_end and number == len(self._bodies) - 1 else ""
+
+
+def _first(lines: Sequence[bytes], wanted: bytes, start: int) -> int | None:
+    """The first line from there on that is this, else that has it in it."""
+    whole = next((at for at in range(start, len(lines)) if lines[at] == wanted), None)
+    return whole if whole is not None else next((at for at in range(start, len(lines)) if wanted in lines[at]), None)
 
 
 def _removed_first(ops: Sequence[PatchLine]) -> Iterator[PatchLine]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,6 +12,7 @@ from palaver.errors import ToolFailed
 from palaver.tools.arguments import Arguments, arguments, refuse, schema_of
 from palaver.tools.base import Description, ToolContext, ToolDefinition, ToolKind
 from palaver.tools.environment import find_program
+from palaver.tools.listing import FIXED, left_out
 from palaver.tools.output import SHOWN
 from palaver.tools.paths import Spot, check_file, folder_for_child, open_file, plain, spot
 from palaver.tools.processes import Ended, run
@@ -70,7 +70,7 @@ def _arguments(call: ToolCall) -> SearchArguments:
 async def _search(program: str, context: ToolContext, asked: SearchArguments, place: Spot, found: _Matches) -> Ended:
     command = [program, *_options(asked)]
     if place.is_folder:
-        command += [*_left_out(context, place), "-e", asked.pattern, "--", "./"]
+        command += [*left_out(context, place), "-e", asked.pattern, "--", "./"]
         folder = folder_for_child(place)
         return await run(command, folder=folder, env=context.env, sink=found.take, timeout_s=_TIMEOUT_S)
     check_file(place)
@@ -84,11 +84,7 @@ def _options(asked: SearchArguments) -> list[str]:
     fixed = [] if asked.regex else ["--fixed-strings"]
     glob = [] if asked.glob is None else [f"--glob={asked.glob}"]
     return [
-        "--no-config",
-        "--no-follow",
-        "--hidden",
-        "--no-require-git",
-        "--color=never",
+        *FIXED,
         "--no-heading",
         "--with-filename",
         "--line-number",
@@ -100,17 +96,6 @@ def _options(asked: SearchArguments) -> list[str]:
         *fixed,
         *glob,
     ]
-
-
-def _left_out(context: ToolContext, place: Spot) -> list[str]:
-    """Globs after the model's own, so that they win: git's internals and folders that no tool reads."""
-    inside = [Path(os.path.realpath(folder)) for folder in context.hidden]
-    below = [folder.relative_to(place.path) for folder in inside if folder != place.path and folder.is_relative_to(place.path)]
-    return ["--glob=!**/.git/**", "--glob=!**/.git", *(f"--iglob=!/{_literal(str(folder))}" for folder in below)]
-
-
-def _literal(path: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]{}\\!," else char for char in path)
 
 
 @dataclass

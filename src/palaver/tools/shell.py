@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from palaver.errors import ToolFailed
 from palaver.tools.arguments import Arguments, arguments, refuse, schema_of
 from palaver.tools.base import Description, ToolContext, ToolDefinition, ToolKind
-from palaver.tools.jobs import BackgroundJobs
+from palaver.tools.confined import caution_of, launched
+from palaver.tools.jobs import BackgroundJobs, about_jobs, job_line
 from palaver.tools.output import KEPT, Output
-from palaver.tools.paths import Spot, folder_for_child, spot
+from palaver.tools.paths import Spot, spot
 from palaver.tools.processes import Ended, run
 from palaver.wire.values import CallError, Location, Part, Preview, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from palaver.sandbox.variants import Launch, Sandbox
 
 _TITLE = 80
 
@@ -30,15 +34,17 @@ class ShellArguments(Arguments, frozen=True, kw_only=True):
 class Shell:
     """Runs a command line. What it leaves running in its group ends with the call, background jobs with the daemon."""
 
-    def __init__(self, jobs: BackgroundJobs | None = None, *, kept: int = KEPT) -> None:
+    def __init__(self, jobs: BackgroundJobs | None = None, sandbox: Sandbox | None = None, *, kept: int = KEPT) -> None:
         self.jobs = jobs or BackgroundJobs()
+        self._sandbox = sandbox
         self._kept = kept
 
     def definition(self) -> ToolDefinition:
         return ToolDefinition(
             "shell",
             "Run a command line in the workspace. Gives its output and exit code. What it starts with & ends with the call; use background "
-            "for what should go on.",
+            "for what should go on. Files can be written in the workspace and in $TMPDIR only. The commands `jobs`, `jobs JOB` and "
+            "`kill JOB` list your background jobs, show the output of one, and end it.",
             schema_of(ShellArguments),
             ToolKind.EXEC,
         )
@@ -52,27 +58,47 @@ class Shell:
             locations=() if where == "." else (Location(where),),
             preview=Preview(command=asked.command),
             command=asked.command,
+            caution=caution_of(self._sandbox),
         )
 
     async def invoke(self, context: ToolContext, call: ToolCall) -> ToolResult:
         asked = _arguments(call)
+        if (order := about_jobs(asked.command)) is not None:
+            return await self._about_jobs(context, call, *order)
         with spot(context, asked.cwd) as place:
             _check_folder(place)
-            env = {**context.env, "PWD": str(place.path)}
-            folder = folder_for_child(place)
+            launch = await launched(self._sandbox, context, place, shell_program(asked.command), [asked.command])
             if asked.background:
-                return await self._start(context, call, asked, folder, env)
+                return await self._start(context, call, asked, launch)
             output = Output(context.output, kept=self._kept)
-            ended = await run(shell_program(asked.command), folder=folder, env=env, sink=output.take, timeout_s=asked.timeout_s)
+            ended = await run(launch.command, folder=launch.folder, env=launch.env, sink=output.take, timeout_s=asked.timeout_s)
         output.finish()
         return await self._result(context, call, asked, output, ended)
 
-    async def _start(self, context: ToolContext, call: ToolCall, asked: ShellArguments, folder: str, env: dict[str, str]) -> ToolResult:
+    async def _start(self, context: ToolContext, call: ToolCall, asked: ShellArguments, launch: Launch) -> ToolResult:
         job = await self.jobs.start(
-            shell_program(asked.command), asked.command, folder=folder, env=env, session_id=context.session_id, call_id=call.id
+            launch.command, asked.command, folder=launch.folder, env=launch.env, session_id=context.session_id, call_id=call.id
         )
-        text = f"Started as background job {job.id}, process {job.pid}. It ends with the daemon. To read its output, send it to a file."
+        text = (
+            f"Started as background job {job.id}. It ends with the session or the daemon. "
+            f"`jobs {job.id}` shows its output, `kill {job.id}` ends it."
+        )
         return ToolResult(id=call.id, ok=True, parts=(Part(type="text", text=text),))
+
+    async def _about_jobs(self, context: ToolContext, call: ToolCall, word: str, job_id: str | None) -> ToolResult:
+        """`jobs` and `kill`, of this session's own jobs."""
+        jobs = {job.id: job for job in self.jobs.list(context.session_id)}
+        if job_id is None:
+            text = "\n".join(map(job_line, jobs.values())) or "There are no background jobs."
+            return ToolResult(id=call.id, ok=True, parts=(Part(type="text", text=text),))
+        if job_id not in jobs:
+            raise ToolFailed(f"There is no background job {job_id}. There are: {', '.join(jobs) or 'none'}.")
+        job = await self.jobs.end(job_id) if word == "kill" else jobs[job_id]
+        printed = self.jobs.printed(job_id)
+        ref = await context.artifact(f"{job_id}-output.txt", printed.encode(), "text/plain; charset=utf-8") if printed else None
+        where = f"\n[The whole is in {ref}: use read_file]" if ref and len(printed) > len(job.output) else ""
+        parts = (Part(type="text", text=f"{job_line(job)}\n{job.output or '(no output)'}{where}"),)
+        return ToolResult(id=call.id, ok=True, parts=parts, artifacts=(ref,) if ref else ())
 
     async def _result(self, context: ToolContext, call: ToolCall, asked: ShellArguments, output: Output, ended: Ended) -> ToolResult:
         left_out = output.clip.left_out

@@ -23,7 +23,7 @@ _ABOUT_CHECKS = re.compile(r"\b(verify|verifying|verification|tests?|testing)\b"
 _FENCE = re.compile(r"\s*(```+|~~~+)\s*(\w*)")
 _SHELLS = frozenset(("", "sh", "bash", "shell", "console"))
 _ALONE = re.compile(r"\s*(?:[-*+]\s+)?`([^`]+)`\s*")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which GNU make looks for them."""
 
 
@@ -31,7 +31,7 @@ def find_commands(workspace: Path, configured: Sequence[str] | None = None) -> t
     """The settings' commands, else AGENTS.md's, else `make test` where there is such a target, else none. Blocks on the disk."""
     if configured is not None:
         return tuple(configured)
-    return said_by_agents_md(_read(workspace / "AGENTS.md")) or (("make test",) if _has_make_test(workspace) else ())
+    return said_by_agents_md(read(workspace / "AGENTS.md")) or (("make test",) if _has_make_test(workspace) else ())
 
 
 def said_by_agents_md(text: str) -> tuple[str, ...]:
@@ -80,8 +80,8 @@ def _fenced(section: Sequence[str]) -> Iterator[str]:
 
 
 def _has_make_test(workspace: Path) -> bool:
-    makefile = next((workspace / name for name in _MAKEFILES if (workspace / name).is_file()), None)
-    return makefile is not None and any(map(_makes_test, _read(makefile).splitlines()))
+    makefile = next((workspace / name for name in MAKEFILES if (workspace / name).is_file()), None)
+    return makefile is not None and any(map(_makes_test, read(makefile).splitlines()))
 
 
 def _makes_test(line: str) -> bool:
@@ -89,7 +89,7 @@ def _makes_test(line: str) -> bool:
     return bool(colon) and not line.startswith(("\t", " ", "#")) and not rest.startswith(("=", ":=")) and "test" in targets.split()
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
     """The beginning of a plain file; nothing where there is none. Never waits for a pipe."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -101,4 +101,4 @@ def _read(path: Path) -> str:
         os.close(file)
 
 
-__all__ = ["find_commands", "said_by_agents_md"]
+__all__ = ["MAKEFILES", "find_commands", "read", "said_by_agents_md"]

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from palaver.core.state import Ask, Item, State
-from palaver.wire.values import ToolCall
 
 TITLE = 80
 
 
 def session_object(state: State, *, read_seq: int = 0, children_running: int = 0) -> dict[str, Any]:
-    """Spec 004's session and ours, as `GET /v1/sessions/{id}` answers."""
+    """Spec 004's session and ours, as `GET /v1/sessions/{id}` answers. What is absent there is not."""
     info = state.created
     shown: dict[str, Any] = {
         "id": info.id,
@@ -42,14 +41,32 @@ def session_object(state: State, *, read_seq: int = 0, children_running: int = 0
         "available_commands": info.available_commands,
         "running_turn_id": state.turn.id if state.turn else None,
         "children_running": children_running,
+        "unread": state.news_seq > read_seq,
     }
     if last := state.last_turn:
-        shown["last_turn"] = {"id": last.id, "outcome": last.outcome, "ended_at": last.ended_at, "error": last.error}
+        shown["last_turn"] = {"id": last.id, "outcome": last.outcome, "ended_at": last.ended_at, "error": last.error, "files": last.files}
+    if doing := activity(state):
+        shown["activity"] = doing
     if info.parent_session_id:
         shown["parent_session_id"] = info.parent_session_id
     if info.forked_from:
         shown["forked_from"] = info.forked_from
     return shown
+
+
+def activity(state: State) -> dict[str, str] | None:
+    """What it is doing now, in a word or a call's title; None where nothing goes on but waiting for a person."""
+    turn = state.turn
+    if turn is None or state.only_waits:
+        return None
+    if turn.cancel is not None:
+        return {"text": "Stopping", "since": turn.stepped_at or turn.started_at}
+    if running := next((call for call in turn.calls.values() if call.state == "running"), None):
+        return {"text": _short(running.title or running.tool_call.name), "since": running.running_since or turn.started_at}
+    if turn.output is None or not turn.output.parts:
+        return {"text": "Thinking", "since": turn.stepped_at or turn.started_at}
+    thinks = turn.output.parts[-1].kind == "thinking"
+    return {"text": "Thinking" if thinks else "Writing", "since": turn.output.started_at or turn.started_at}
 
 
 def listed(shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,11 +124,9 @@ def _title(ask: Ask) -> str:
         return _short(questions[0].text) if questions else "A question"
     call, preview = ask.approval.tool_call, ask.approval.preview
     what = preview.command or ", ".join(preview.paths or ()) or preview.network or ""
-    return _short(f"{_name(call)}: {what}" if what else _name(call))
-
-
-def _name(call: ToolCall | None) -> str:
-    return call.name if call else "A decision"
+    if call is None:
+        return _short(ask.approval.reason or "A decision")
+    return _short(f"{call.name}: {what}" if what else call.name)
 
 
 def _short(text: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from palaver.wire.events import EVENT_TYPES, TYPE_NAMES, AnyEvent, Event, Recorded, UnknownEvent
 from palaver.wire.ids import SessionId, TurnId
+from palaver.wire.values import ToolInputProgress
 
 VERSION = 1
 
@@ -59,6 +60,11 @@ def encode_event(recorded: Recorded) -> bytes:
 def encode_frame(session_id: str, turn_id: str | None, ts: str, data: Event) -> bytes:
     """The same envelope without a `seq`: a piece of the tail, which is provisional."""
     return encode({"v": VERSION, "ts": ts, "session_id": session_id, "turn_id": turn_id, "type": TYPE_NAMES[type(data)], "data": data})
+
+
+def encode_progress(session_id: str, turn_id: str, ts: str, data: ToolInputProgress) -> bytes:
+    """The same for what is no event and never becomes one."""
+    return encode({"v": VERSION, "ts": ts, "session_id": session_id, "turn_id": turn_id, "type": "tool_input_progress", "data": data})
 
 
 def decode_head(line: bytes) -> Head:

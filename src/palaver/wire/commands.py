@@ -30,6 +30,7 @@ from palaver.wire.values import (
     Action,
     Answer,
     AnswerCause,
+    Budget,
     CallError,
     CallKind,
     CancelCause,
@@ -43,6 +44,7 @@ from palaver.wire.values import (
     Message,
     Option,
     Part,
+    Plan,
     Preview,
     Question,
     Refs,
@@ -189,6 +191,11 @@ class RetryTurn(Command, frozen=True, kw_only=True):
     scope: str | None = None
 
 
+class RequestCompaction(Command, frozen=True, kw_only=True):
+    by: str
+    instructions: str | None = None
+
+
 class AnswerApproval(Command, frozen=True, kw_only=True):
     approval_id: AskId
     action: Action
@@ -251,6 +258,7 @@ class CompleteOutput(Command, frozen=True, kw_only=True):
     message: Message
     stop_reason: str | None = None
     usage: Usage | None = None
+    cost: Cost | None = None
 
 
 class DiscardOutput(Command, frozen=True, kw_only=True):
@@ -269,6 +277,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: str | None = None
     refs: Refs | None = None
     """Into `preview`."""
+    budget: Budget | None = None
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -296,6 +305,10 @@ class NewCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
     inquiry: Inquiry | None = None
     error: CallError | None = None
+    truncated: bool = False
+    """With `error`: the answer that made the call was cut off."""
+    plan: Plan | None = None
+    """That the approval is about."""
 
 
 class StartCalls(Command, frozen=True, kw_only=True):
@@ -308,6 +321,13 @@ class AskAgain(Command, frozen=True, kw_only=True):
 
     turn_id: TurnId
     tool_call_id: CallId
+    approval: Approval
+
+
+class RequestApproval(Command, frozen=True, kw_only=True):
+    """An approval that is about the turn and not about a call."""
+
+    turn_id: TurnId
     approval: Approval
 
 
@@ -368,6 +388,7 @@ class FinishTurn(Command, frozen=True, kw_only=True):
     cause: EndCause | None = None
     error: ErrorInfo | None = None
     cost: Cost | None = None
+    changes: FilesChanged | None = None
 
 
 class EndCancelled(Command, frozen=True, kw_only=True):
@@ -380,6 +401,7 @@ class EndCancelled(Command, frozen=True, kw_only=True):
     cost: Cost | None = None
     cause: EndCause | None = None
     """The daemon ended first: nothing begins after this turn, what waited becomes the first, paused items."""
+    changes: FilesChanged | None = None
 
 
 class ParkTurn(Command, frozen=True, kw_only=True):
@@ -400,6 +422,7 @@ AnyCommand = (
     | ResumeQueue
     | CancelTurn
     | RetryTurn
+    | RequestCompaction
     | AnswerApproval
     | AnswerQuestion
     | BeginStep
@@ -409,6 +432,7 @@ AnyCommand = (
     | DiscardOutput
     | StartCalls
     | AskAgain
+    | RequestApproval
     | BeginCall
     | AddOutput
     | CompleteCall

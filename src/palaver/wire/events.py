@@ -18,6 +18,7 @@ from palaver.wire.ids import AskId, CallId, MessageId, PartId, SessionId, StepId
 from palaver.wire.values import (
     Answer,
     AnswerCause,
+    Budget,
     CallKind,
     CallRef,
     CancelCause,
@@ -191,6 +192,8 @@ class ModelOutputCompleted(Event, frozen=True, kw_only=True):
     message: Message
     stop_reason: str | None = None
     usage: Usage | None = None
+    cost: Cost | None = None
+    """At the prices of the model that answered, which may be a fallback."""
 
 
 class ModelOutputDiscarded(Event, frozen=True, kw_only=True):
@@ -243,6 +246,8 @@ class ApprovalRequested(Event, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     reason: str | None = None
     deadline: str | None = None
+    budget: Budget | None = None
+    """Of the subject `budget`: what approving gives."""
 
 
 class ApprovalGranted(Event, frozen=True, kw_only=True):
@@ -334,6 +339,8 @@ class TurnUndone(Event, frozen=True, kw_only=True):
     by: str
     redo: bool
     files: tuple[UndoneFile, ...]
+    truncated_count: int = 0
+    """Files that are not named."""
 
 
 class VerifyCompleted(Event, frozen=True, kw_only=True):
@@ -367,7 +374,19 @@ class ContextUsage(Event, frozen=True, kw_only=True):
     source: Literal["estimated", "reported"]
     limit: int | None
     compressed: bool
+    """Something of the history stands there shorter than it was."""
     categories: tuple[ContextCategory, ...] | None = None
+    step_id: StepId | None = None
+    request_ref: str | None = None
+    """The file from which the step's request can be put together as it was sent."""
+
+
+class ContextCompactionRequested(Event, frozen=True, kw_only=True):
+    """A person wants the history shorter. It is done at once, or by the next turn's first step; what ends it is `context_compacted`
+    or a notice `not_compacted`."""
+
+    by: str
+    instructions: str | None = None
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True):
@@ -376,6 +395,11 @@ class ContextCompacted(Event, frozen=True, kw_only=True):
     to_seq: int
     tokens_before: int
     tokens_after: int
+    cause: Literal["near_limit", "overflow", "requested"] = "near_limit"
+    written_by: Literal["model", "rules"] = "model"
+    """`rules`: the model that was asked for a summary failed, so that it holds only what the log says by itself."""
+    usage: Usage | None = None
+    cost: Cost | None = None
 
 
 class MissionTriggered(Event, frozen=True, kw_only=True):
@@ -467,6 +491,7 @@ AnyEvent = (
     | TaskFinalized
     | ArtifactAdded
     | ContextUsage
+    | ContextCompactionRequested
     | ContextCompacted
     | MissionTriggered
     | MissionSkipped

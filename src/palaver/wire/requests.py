@@ -20,11 +20,14 @@ from palaver.wire.values import (
     CallKind,
     Capabilities,
     Choice,
+    ContextCategory,
     Cost,
     Delivered,
     Delivery,
+    ErrorInfo,
     ForkedFrom,
     Message,
+    Outcome,
     Scope,
     SlashCommand,
     Status,
@@ -60,10 +63,21 @@ class TranscriptQuery(Struct, frozen=True):
     after: str | None = None
     around: str | None = None
     limit: Limit = 50
+    at: Annotated[int, Meta(ge=1, le=9_007_199_254_740_991)] | None = None
+    """As it was when the session had so many events."""
+
+
+class SearchQuery(Struct, frozen=True):
+    q: Annotated[str, Meta(min_length=1, max_length=256)]
+    session: str | None = None
+    limit: Limit = 20
+    cursor: Annotated[str, Meta(max_length=64)] | None = None
 
 
 class EventsQuery(Struct, frozen=True):
     after: Annotated[str, Meta(pattern=r"^-?[0-9]{1,100}$")] | None = None
+    until: Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)] | None = None
+    """The last event that is wanted: what is finite comes as JSON."""
     format: Literal["sse", "json"] = "sse"
     limit: Limit = 1000
     tail: bool = False
@@ -86,6 +100,10 @@ class ContextQuery(Struct, frozen=True):
     step: str | None = None
 
 
+class ExportQuery(Struct, frozen=True):
+    format: Literal["html", "json"] = "html"
+
+
 class RulesQuery(Struct, frozen=True):
     workspace: str | None = None
 
@@ -93,6 +111,17 @@ class RulesQuery(Struct, frozen=True):
 class TreeQuery(Struct, frozen=True):
     path: str
     depth: Annotated[int, Meta(ge=1, le=16)] = 2
+
+
+class FilesQuery(Struct, frozen=True):
+    workspace: str
+    q: Annotated[str, Meta(max_length=256)] = ""
+    limit: Limit = 20
+
+
+class FoldersQuery(Struct, frozen=True):
+    path: str | None = None
+    """Absent: the person's home folder."""
 
 
 # --- doors --------------------------------------------------------------------------------------------------------------------
@@ -269,6 +298,29 @@ class Inbox(Struct, frozen=True):
     as_of: Any
 
 
+class Activity(Struct, frozen=True):
+    """What a running turn is doing."""
+
+    text: str
+    since: str
+
+
+class GitState(Struct, frozen=True):
+    branch: str | None
+    """None where HEAD is no branch."""
+    dirty: bool
+    """Something differs from HEAD, or is not tracked."""
+
+
+class EndedTurn(Struct, frozen=True):
+    id: str
+    outcome: Outcome
+    ended_at: str
+    error: ErrorInfo | None = None
+    files: int = 0
+    """How many it changed."""
+
+
 class Session(Struct, frozen=True):
     id: str
     created_at: str
@@ -298,6 +350,14 @@ class Session(Struct, frozen=True):
     forked_from: ForkedFrom | None = None
     read_only: str | None = None
     """Why it can only be read, where that is so."""
+    running_turn_id: str | None = None
+    unread: bool = False
+    """A turn ended, or something was asked, after `read_seq`."""
+    activity: Activity | None = None
+    last_turn: EndedTurn | None = None
+    children_running: int = 0
+    git: GitState | None = None
+    """Of its folder, where that is in a repository."""
 
 
 class NewSessionAnswer(Struct, frozen=True):
@@ -347,6 +407,15 @@ class EditItem(Struct, frozen=True):
     parts: Annotated[Sequence[NewPart], Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
     before: Short | UnsetType | None = UNSET
     """The item that this one comes before; `null` moves it to the end."""
+
+
+class CompactRequest(Struct, frozen=True):
+    instructions: Annotated[str, Meta(max_length=4_000)] | None = None
+    """What the summary is to keep; takes the scope `approve`."""
+
+
+class CompactAccepted(Struct, frozen=True):
+    """It is being done: `context_compacted` says when, or a notice `not_compacted` why not."""
 
 
 class CancelTurn(Struct, frozen=True):
@@ -455,6 +524,10 @@ class RuleInfo(Struct, frozen=True):
     command: str | None = None
     domain: str | None = None
     exact: bool = False
+    files: dict[str, str] | None = None
+    """Trust in a folder's verify commands: the files that they rest on, by their hashes."""
+    unconfined: bool = False
+    turn_id: str | None = None
     workspace: str | None = None
 
 
@@ -492,6 +565,45 @@ class Transcript(Struct, frozen=True):
     later: Any
 
 
+class ExportedFile(Struct, frozen=True):
+    mime_type: str
+    sha256: str
+    data: str
+    """In base64."""
+
+
+class Export(Struct, frozen=True):
+    """With `format=json`. `format=html` gives a page around it."""
+
+    format: Literal[1]
+    session: Session
+    events: list[LoggedEvent]
+    files: dict[str, ExportedFile]
+    """By ref."""
+
+
+class Hit(Struct, frozen=True):
+    """One place where it stands: `before`, `match` and `after` are pieces of one text, by code points."""
+
+    session_id: str
+    session_title: str | None
+    message_id: str | None
+    seq: int
+    role: str
+    ts: str
+    before: str
+    match: str
+    after: str
+
+
+class Found(Struct, frozen=True):
+    hits: list[Hit]
+    """The newest first."""
+    next_cursor: str | None
+    complete: bool
+    """Everything that was said had been taken in; where not, ask again later."""
+
+
 class LoggedEvent(Struct, frozen=True):
     v: int
     seq: int
@@ -526,9 +638,56 @@ class Changes(Struct, frozen=True):
     files: list[ChangedFile]
 
 
+class JobInfo(Struct, frozen=True):
+    """A command that outlives its call, until it ends, is ended, or the session or the daemon ends."""
+
+    id: str
+    session_id: str
+    call_id: str
+    command: str
+    pid: int
+    started_at: str
+    running: bool
+    status: int | None
+    """Once it has ended by itself: its exit status; negative: the signal."""
+    output: str
+    """The beginning and the end of what it printed."""
+
+
+class JobList(Struct, frozen=True):
+    jobs: list[JobInfo]
+
+
+class UndoTurn(Struct, frozen=True):
+    preview: bool = False
+    """Only say what would be done."""
+    redo: bool = False
+    """Do again what was undone."""
+    paths: Annotated[list[str], Meta(max_length=10_000)] | None = None
+    """Only these files; absent: all."""
+
+
+class PutBack(Struct, frozen=True):
+    path: str
+    action: Literal["restored", "deleted", "recreated"]
+    diff: str
+
+
+class Conflict(Struct, frozen=True):
+    path: str
+    reason: str
+
+
+class Undone(Struct, frozen=True):
+    files: list[PutBack]
+    conflicts: list[Conflict]
+    """Files that are left as they are, and why."""
+
+
 class Context(Struct, frozen=True):
-    request: Any
-    categories: Any
+    request: dict[str, Any]
+    """The body as it was sent, field for field."""
+    categories: tuple[ContextCategory, ...]
 
 
 class NewAttachment(Struct, frozen=True):
@@ -553,6 +712,9 @@ class AgentInfo(Struct, frozen=True):
     ready: bool
     capabilities: Capabilities
     reason: str | None = None
+    """Why it is not ready."""
+    fix: str | None = None
+    """The line that makes it ready."""
     models: Any = None
     modes: Any = None
 
@@ -567,6 +729,8 @@ class ModelInfo(Struct, frozen=True):
     model: str | None
     found: Any = None
     adopt: str | None = None
+    missing: str | None = None
+    fix: str | None = None
 
 
 class ModelList(Struct, frozen=True):
@@ -592,6 +756,11 @@ class ToolList(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     values: dict[str, Any]
     origins: dict[str, str]
+    """By dotted key: file, env, default or flag."""
+    schema: dict[str, Any]
+    """JSON Schema over the dotted keys; `readOnly` is what is changed in the file alone."""
+    sandbox: dict[str, str | None]
+    """`variant`: what holds the commands that are let run; `null`: nothing, and `reason` says why."""
 
 
 class SettingsPatch(Struct, frozen=True, forbid_unknown_fields=True):
@@ -612,6 +781,43 @@ class TreeEntry(Struct, frozen=True):
 
 class Tree(Struct, frozen=True):
     entries: list[TreeEntry]
+    truncated: bool
+
+
+class NamedFile(Struct, frozen=True):
+    path: str
+    kind: Literal["file", "folder"]
+
+
+class Files(Struct, frozen=True):
+    files: list[NamedFile]
+    """The likeliest first."""
+    truncated: bool
+
+
+class WorkspaceInfo(Struct, frozen=True):
+    path: str
+    name: str
+    sessions: int
+    last_used_at: str | None
+    trusted: bool
+    git: GitState | None = None
+
+
+class WorkspaceList(Struct, frozen=True):
+    workspaces: list[WorkspaceInfo]
+    """The latest first."""
+
+
+class Folder(Struct, frozen=True):
+    name: str
+    git: bool
+
+
+class Folders(Struct, frozen=True):
+    path: str
+    parent: str | None
+    folders: list[Folder]
     truncated: bool
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from palaver.wire.ids import CallId, ItemId, MessageId, PartId, SessionId, TurnId
+from palaver.wire.ids import CallId, ItemId, MessageId, PartId, SessionId, StepId, TurnId
 
 Role = Literal["user", "assistant", "system", "tool"]
 PartType = Literal["text", "thinking", "image", "audio", "file", "tool_call"]
@@ -60,6 +60,16 @@ class ToolCall(Value, frozen=True):
     input_raw: str | None = None
 
 
+class ToolInputProgress(Value, frozen=True):
+    """A call that is being written: a frame of the tail, never an event."""
+
+    message_id: MessageId
+    step_id: StepId
+    name: str
+    chars: int
+    """Code points of its input so far."""
+
+
 class CallRef(Value, frozen=True):
     id: CallId
     name: str
@@ -68,6 +78,18 @@ class CallRef(Value, frozen=True):
 class Author(Value, frozen=True):
     kind: Literal["user", "agent", "system", "mission"]
     name: str | None = None
+
+
+class Reasoning(Value, frozen=True):
+    """How a provider gave the thinking of a message, since some must be given it back in that very form."""
+
+    model: str
+    """Our name of the model: only that one is given it back."""
+    form: Literal["reasoning_details", "reasoning_content", "reasoning"] | None = None
+    details: tuple[Any, ...] = ()
+    """Of `reasoning_details`: what came, signatures and encrypted parts too. The text of the other forms is the thinking parts'."""
+    calls: dict[str, Any] = {}
+    """By call: the `extra_content` that came with it, such as Google's signature of the thought behind it."""
 
 
 class Message(Value, frozen=True):
@@ -80,6 +102,7 @@ class Message(Value, frozen=True):
     via: str | None = None
     interrupted: bool = False
     client_message_id: str | None = None
+    reasoning: Reasoning | None = None
 
 
 # --- calls --------------------------------------------------------------------------------------------------------------------
@@ -121,6 +144,8 @@ class Usage(Value, frozen=True):
     output_tokens: int
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    estimated: bool = False
+    """The service told none, so some of it was counted here, about."""
 
     def plus(self, other: Usage) -> Usage:
         return Usage(
@@ -128,6 +153,7 @@ class Usage(Value, frozen=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=_sum(self.cached_tokens, other.cached_tokens),
             reasoning_tokens=_sum(self.reasoning_tokens, other.reasoning_tokens),
+            estimated=self.estimated or other.estimated,
         )
 
 
@@ -138,6 +164,11 @@ def _sum(a: int | None, b: int | None) -> int | None:
 class Cost(Value, frozen=True):
     amount: float
     currency: str
+
+
+def added(a: Cost | None, b: Cost | None) -> Cost | None:
+    """The sum; what has no price adds nothing."""
+    return a or b if a is None or b is None else Cost(a.amount + b.amount, a.currency)
 
 
 class ErrorInfo(Value, frozen=True):
@@ -165,6 +196,12 @@ class Rule(Value, frozen=True):
     domain: str | None = None
     exact: bool = False
     """`command` is the whole line, not a prefix of its words."""
+    files: dict[str, str] | None = None
+    """Trust in commands that a folder names itself: it holds while these files have these hashes, and a sandbox holds what runs."""
+    unconfined: bool = False
+    """Such trust holds without a sandbox too."""
+    turn_id: TurnId | None = None
+    """Such trust was given where no sandbox held: without one it holds in this turn alone."""
 
 
 class Option(Value, frozen=True):
@@ -173,6 +210,8 @@ class Option(Value, frozen=True):
     scope: Scope
     label: str
     rule: Rule | None = None
+    mode: Mode | None = None
+    """Of a plan's approval: the mode that the session goes on in."""
 
 
 class Preview(Value, frozen=True):
@@ -180,6 +219,14 @@ class Preview(Value, frozen=True):
     diff: str | None = None
     paths: tuple[str, ...] | None = None
     network: str | None = None
+
+
+class Budget(Value, frozen=True):
+    """How much more a turn may take, beyond what it had."""
+
+    steps: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
 
 
 class QuestionOption(Value, frozen=True):
@@ -299,6 +346,7 @@ class FileChange(Value, frozen=True):
     added: int
     removed: int
     diff_ref: str | None = None
+    renamed_from: str | None = None
 
 
 class UndoneFile(Value, frozen=True):
