@@ -16,6 +16,7 @@ from pathlib import Path
 
 import accepting
 import appending
+import changing
 import fanning
 import history
 import looping
@@ -34,6 +35,7 @@ FAMILIES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "fanning": fanning.rows,
     "history": history.rows,
     "looping": looping.rows,
+    "changing": changing.rows,
     "rivals": rivals.rows,
 }
 

@@ -34,6 +34,9 @@ class Scale:
     """Of tools, in one turn."""
     history: int = 100_000
     short_history: int = 100
+    files: int = 10_000
+    """Of a workspace."""
+    patches: int = 50
 
 
 TINY = Scale(
@@ -59,4 +62,6 @@ TINY = Scale(
     answers=5,
     calls=3,
     history=200,
+    files=30,
+    patches=3,
 )

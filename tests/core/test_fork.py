@@ -8,11 +8,13 @@ from command_cases import CASES, played
 from lawful import Law, lawful
 from play import Play
 
+from palaver.backends.history import History
 from palaver.core.apply import apply
 from palaver.core.due import due
 from palaver.core.fork import cut_after, forked
 from palaver.core.state import State
 from palaver.errors import Refused
+from palaver.models.base import ModelMessage
 from palaver.wire import commands as c
 from palaver.wire import events as e
 from palaver.wire.ids import MessageId, SessionId
@@ -69,9 +71,13 @@ def test_a_fork_tells_the_model_what_the_session_did_up_to_there(name: str) -> N
                 said = recorded.data.message.id
         last = play.log[at - 2].data
         if isinstance(last, e.ModelOutputCompleted) and last.message.id == said:
-            # that the last turn was stopped is said where it was: who forks there goes on from it
-            told = law.history.messages(closing=True)
-            assert Fork(play, said).law.history.messages(closing=True) == (told[:-1] if told[-1:] and told[-1].code == "stopped" else told)
+            assert unmarked(Fork(play, said).law.history) == unmarked(law.history)
+
+
+def unmarked(history: History) -> list[ModelMessage]:
+    """Without the mark that the last turn was stopped before its first word: the copy's ends otherwise than the turn that it copies."""
+    told = history.messages(closing=True)
+    return told[:-1] if told and told[-1].code == "stopped" else told
 
 
 def test_the_message_that_it_is_made_at_waits_for_the_next_one_that_runs() -> None:

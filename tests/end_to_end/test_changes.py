@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -236,6 +238,24 @@ async def test_a_session_that_is_deleted_leaves_no_content_behind(tmp_path: Path
         await here.ask("DELETE", f"/v1/sessions/{chat.id}")
     kept = b"".join(path.read_bytes() for path in here.data.glob("workspaces/*/changes.sqlite*"))
     assert secret.encode() not in kept
+
+
+async def test_a_file_that_git_tracks_though_it_is_ignored_counts(chat: Chat) -> None:
+    """Issue 3 item 8: everything a turn changed."""
+    work = chat.client.workspace
+    (work / ".gitignore").write_text("lib/\n")
+    for name in ("kept", "loose"):
+        (work / "lib").mkdir(exist_ok=True)
+        (work / "lib" / name).write_text("1\n")
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(work)}
+    for words in (["init", "-q"], ["add", "-f", "lib/kept"]):
+        subprocess.run(["git", *words], cwd=work, env=env, check=True)
+    turn = ""
+    for content in ("2", "3"):
+        turn = await turn_of(chat, f"run the command `echo {content} > lib/kept; echo {content} > lib/loose`")
+        assert [file["path"] for file in (await chat.get(f"turns/{turn}/changes"))["files"]] == ["lib/kept"]
+    await chat.post(f"turns/{turn}/undo")
+    assert (work / "lib" / "kept").read_text() == "2\n"
 
 
 async def test_two_sessions_in_one_folder_report_each_its_own_turns(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ class Store:
         self._db: sqlite3.Connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA secure_delete=ON")
         self._db.execute(f"PRAGMA journal_size_limit={_JOURNAL}")
         self._db.executescript(_TABLES)
         self._used = self._measured()

@@ -277,7 +277,7 @@ class Calls:
         if kind is ToolKind.WRITE:
             with suppress(ToolFailed):  # the call itself says what is wrong
                 writes = (await asyncio.to_thread(_described, tool, self.context(session, turn_id, call.id), call)).writes
-        await self.changes.begin(session, turn_id, writes)
+        await self.changes.begin(session, turn_id, self.environment(call.id), writes)
 
     # --- during ---------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from palaver.engine.session import Session
-from palaver.errors import DiskFailed, Refused
+from palaver.errors import DiskFailed, Refused, ToolFailed
 from palaver.log.threads import in_thread
 from palaver.tools.base import Look
 from palaver.tools.folder_state import look_from_outside
@@ -69,15 +69,17 @@ class Changes:
 
     # --- a turn ---------------------------------------------------------------------------------------------------------------
 
-    async def begin(self, session: Session, turn_id: TurnId, writes: Sequence[str] = ()) -> None:
+    async def begin(self, session: Session, turn_id: TurnId, env: Mapping[str, str], writes: Sequence[str] = ()) -> None:
         """Before a call that may write or execute: the turn's checkpoint is on disk when this returns, if it can be taken.
 
-        `writes`: absolute paths that the call names.
+        `env`: where git is, to ask which ignored files it tracks all the same. `writes`: absolute paths that the call names.
         """
         workspace = session.safe.created.workspace_path
         try:
-            inside = [path for path in map(partial(_inside, workspace), writes) if path is not None]
-            await self._do(workspace, lambda checkpoints: checkpoints.begin(turn_id, session.id, inside))
+            also = [path for path in map(partial(_inside, workspace), writes) if path is not None]
+            if not await self._do(workspace, lambda checkpoints: checkpoints.knows(turn_id)):
+                also += await _tracked(Path(workspace), env)
+            await self._do(workspace, lambda checkpoints: checkpoints.begin(turn_id, session.id, also))
         except _Untracked as reason:
             text = f"What this turn changes is not kept and cannot be undone: {reason}"
             if not session.untracked_told:
@@ -261,9 +263,8 @@ class Changes:
                 try:
                     yield place.checkpoints
                 finally:
-                    if place.users == 1 and not place.checkpoints.holds:
-                        place.checkpoints.close()
-                        place.checkpoints = None
+                    if place.users == 1:
+                        place.checkpoints = await in_thread(partial(_let_go, place.checkpoints))
         except TooMany as error:
             raise _Untracked("The folder has too many files. Work in a smaller one.") from error
         except TooLate as error:
@@ -307,6 +308,23 @@ def _opened(root: Path, path: Path, hidden: tuple[Path, ...]) -> Checkpoints:
         for ending in ("-wal", "-shm"):
             Path(f"{path}{ending}").unlink(missing_ok=True)
         return Checkpoints(root, path, hidden=hidden)
+
+
+def _let_go(checkpoints: Checkpoints) -> Checkpoints | None:
+    """Closed, unless a turn is open."""
+    if checkpoints.holds:
+        return checkpoints
+    checkpoints.close()
+    return None
+
+
+async def _tracked(workspace: Path, env: Mapping[str, str]) -> list[str]:
+    from palaver.tools.git import git_tracked_though_ignored
+
+    try:
+        return [path for path in await git_tracked_though_ignored(workspace, env) if path]
+    except ToolFailed:
+        return []  # no git, or a repository that is damaged: the rules alone say what counts
 
 
 def _inside(workspace: str, path: str) -> str | None:
