@@ -20,6 +20,7 @@ import changing
 import fanning
 import history
 import looping
+import repository
 import rivals
 import starting
 import streaming
@@ -37,6 +38,7 @@ FAMILIES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "looping": looping.rows,
     "changing": changing.rows,
     "rivals": rivals.rows,
+    "repository": repository.rows,
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[2] / "bench" / "run.py"
-FAMILIES = ("starting", "accepting", "appending", "streaming", "fanning", "history", "looping", "changing", "rivals")
+FAMILIES = ("starting", "accepting", "appending", "streaming", "fanning", "history", "looping", "changing", "rivals", "repository")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

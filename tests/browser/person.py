@@ -26,7 +26,8 @@ _SOON = """new Promise((done, fail) => {
     let found;
     try { found = (CODE); } catch (error) { found = null; }
     if (found) done(found instanceof Node ? true : found);
-    else if (performance.now() > end) fail(new Error("It did not come: " + SAID + "\\n" + document.body.innerText.slice(0, 3000)));
+    else if (performance.now() > end)
+      fail(new Error("It did not come: " + SAID + "\\n" + (document.querySelector("main")?.innerText ?? "").slice(-700)));
     else setTimeout(look, 15);
   };
   look();
@@ -78,7 +79,7 @@ class Person:
         """In its middle, once it is there and nothing lies over it."""
         place = await self.sees(f"""(() => {{
           const it = {_FIND}({json.dumps(what)});
-          if (!it) return null;
+          if (!it || it.disabled) return null;
           it.scrollIntoView({{ block: "nearest" }});
           const box = it.getBoundingClientRect(), x = box.x + box.width / 2, y = box.y + box.height / 2;
           const hit = document.elementFromPoint(x, y);
@@ -142,7 +143,7 @@ class Person:
           for (const one of copy.querySelectorAll("[data-ref]")) one.removeAttribute("src");
           for (const one of copy.querySelectorAll("details")) one.removeAttribute("open");
           copy.querySelector(".col").removeAttribute("style");
-          return copy.innerHTML;
+          return copy.innerHTML.replaceAll("><", ">\\n<");
         })()""")
         return html
 

@@ -70,8 +70,8 @@ def test_workspaces_come_with_their_sessions_the_latest_first(tmp_path: Path) ->
             last = await here.new_session(workspace_path=str(other))
             found = (await here.ask("GET", "/v1/workspaces"))["workspaces"]
             assert [(one["path"], one["name"], one["sessions"], one["trusted"]) for one in found] == [
-                (str(other), "other", 1, True),
-                (str(here.workspace), "work", 2, True),
+                (str(other), "other", 1, False),
+                (str(here.workspace), "work", 2, False),
             ]
             assert found[0]["last_used_at"] == (await here.ask("GET", f"/v1/sessions/{last}"))["updated_at"]
             await here.ask("DELETE", f"/v1/sessions/{last}")

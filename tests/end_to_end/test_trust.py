@@ -105,7 +105,9 @@ async def test_trust_is_asked_once_and_again_when_what_it_rests_on_changed(tmp_p
 async def test_trust_lives_through_a_restart_and_ends_with_its_rule(tmp_path: Path) -> None:
     async with working(tmp_path, *turns(1), sandbox=False) as (here, chat):
         turn = (await chat.say("go"))["turn_id"]
+        assert not (await here.ask("GET", "/v1/workspaces"))["workspaces"][0]["trusted"]
         await answer(here, await asked(chat), "always")
+        assert (await here.ask("GET", "/v1/workspaces"))["workspaces"][0]["trusted"]
         await chat.ended(turn)
     async with working(tmp_path, add("later"), text("done"), add("last"), text("done"), sandbox=False) as (here, chat):
         await chat.runs("go")

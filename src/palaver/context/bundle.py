@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from palaver.context.chunks import Chunk
 from palaver.context.index import Known
 from palaver.models.tokens import estimate
-from palaver.tools.repo_tree import tree_text
+from palaver.tools.repo_tree import Folder, grown, tree_text
 
 NAMED = 10
 """Files that are named in order of relevance."""
+_TREE_LINES = 200
 SECRET = re.compile(
     r"(^|/)(\.env[^/]*|\.npmrc|\.netrc|\.pypirc|\.git-credentials|id_[a-z0-9]+|[^/]*credentials?[^/]*|[^/]*secrets?[^/]*"
     r"|[^/]*\.(pem|key|p12|pfx|kdbx|keystore|jks))$",
@@ -47,7 +48,8 @@ def bundle(found: Found, room: int) -> str:
     left = room - estimate(head)
     relevant = _fitted(lambda lines: _relevant(found.ranked, lines), (8, 4, 2, 0), int(left * 0.45))
     left -= estimate(relevant) if relevant else 0
-    tree = _fitted(lambda depth: _tree(found.paths, depth), (4, 3, 2, 1), int(left * 0.4))
+    root = grown(found.paths)
+    tree = _fitted(lambda depth: _tree(root, depth), (4, 3, 2, 1), int(left * 0.4))
     left -= estimate(tree) if tree else 0
     return "\n\n".join(part for part in (head, tree, relevant, _excerpts(found.excerpts, left - 40)) if part)
 
@@ -65,8 +67,8 @@ def _fitted(write: Callable[[int], str], sizes: Sequence[int], room: int) -> str
     return "\n".join([*lines, "…"]) if len(lines) > 2 else ""
 
 
-def _tree(paths: Sequence[str], depth: int) -> str:
-    text, _ = tree_text(list(paths), depth, 200)
+def _tree(root: Folder, depth: int) -> str:
+    text, _ = tree_text(root, depth, _TREE_LINES)
     return f"## Tree\n\n{text}"
 
 

@@ -119,9 +119,9 @@ class Index:
         """Paths with their scores, the best first. `query` is FTS5's; `weights` by column."""
         columns = ", ".join(str(weights.get(column, 0.0)) for column in ("path", "names", "body", "defs", "refs"))
         rows = self._db.execute(
-            f"SELECT files.path, -bm25(words, {columns}) AS score FROM words JOIN files ON files.id = words.rowid "
-            "WHERE words MATCH ? ORDER BY score DESC, files.path LIMIT ?",
-            (query, most),
+            "SELECT files.path, -found.score FROM (SELECT rowid AS id, rank AS score FROM words WHERE words MATCH ? AND rank MATCH ? "
+            "ORDER BY rank LIMIT ?) AS found JOIN files ON files.id = found.id ORDER BY found.score, files.path",
+            (query, f"bm25({columns})", most),
         )
         return [(path, score) for path, score in rows]
 

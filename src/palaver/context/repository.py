@@ -54,11 +54,11 @@ class Repositories:
         listing = await self._listing(reach)
         if not listing.paths:
             return ""
-        status = await git_status(reach.workspace, reach.env)
-        best = await self._ranked(reach, listing, question) if len(listing.paths) > FEW else []
+        few = len(listing.paths) <= FEW
+        git, best = await asyncio.gather(_git(reach), _nothing() if few else self._ranked(reach, listing, question))
         quoted = [known for known in best[:_READ] if not SECRET.search(known.path)]
         excerpts = await asyncio.to_thread(_excerpts, reach, quoted, asked(question))
-        return bundle(Found(listing.paths, listing.more, summary(status) if status else None, best, excerpts), room)
+        return await asyncio.to_thread(bundle, Found(listing.paths, listing.more, git, best, excerpts), room)
 
     async def ranked(self, reach: ToolContext, question: str) -> list[Known]:
         """The files that the question is about, the best first; without a question those that define most. Raises `ToolFailed`."""
@@ -109,6 +109,19 @@ class Repositories:
         if ended.status != 0:
             words = bytes(said[-500:]).decode("utf-8", "replace").strip()
             raise ToolFailed(f"The files of the workspace could not be indexed: {words or ended.why}. Search instead.")
+
+
+async def _nothing() -> list[Known]:
+    return []
+
+
+async def _git(reach: ToolContext) -> str | None:
+    """Git's state in a line. What git cannot say is said by nobody: the files are there all the same."""
+    try:
+        status = await git_status(reach.workspace, reach.env)
+    except ToolFailed as failed:
+        return f"Git's state is not known: {failed.message}"
+    return summary(status) if status else None
 
 
 def _look(workspace: Path, file: str) -> Look | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from palaver.engine.parts import Parts
 from palaver.engine.tree import readable, tree
+from palaver.engine.workspaces import Workspace
 from palaver.errors import Invalid, Refused, ToolFailed
 from palaver.tools.base import ToolContext
 from palaver.tools.listing import Listing, list_files
@@ -47,7 +48,7 @@ class Folders(Parts):
     async def workspaces_used(self) -> dict[str, Any]:
         """Every folder that somebody who may approve has used, the latest first."""
         uses = await self.sessions.uses()
-        found = [_workspace(one.path, uses.get(one.path)) for one in await self.workspaces.all() if one.used]
+        found = [_workspace(one, uses.get(one.path)) for one in await self.workspaces.all() if one.used]
         found.sort(key=lambda one: (one["last_used_at"] or "", one["path"]), reverse=True)
         latest = [one["path"] for one in found[:MOST_GIT]]
         await self.sessions.git.known(latest)
@@ -88,10 +89,11 @@ class Folders(Parts):
             raise Refused("workspace_unknown", f"{folder} cannot be listed: {failed.message}") from failed
 
 
-def _workspace(path: str, use: tuple[int, str] | None) -> dict[str, Any]:
-    """`trusted`: somebody who may approve has used it, so lesser tokens may work there too."""
-    sessions, last = use or (0, None)
-    return {"path": path, "name": os.path.basename(path) or path, "sessions": sessions, "last_used_at": last, "trusted": True}
+def _workspace(workspace: Workspace, use: tuple[int, str] | None) -> dict[str, Any]:
+    """`trusted`: its own commands may run unasked, while the files that they rest on stay as they are."""
+    path, (sessions, last) = workspace.path, use or (0, None)
+    trusted = any(rule.decision == "allow" and rule.files is not None for rule in workspace.rules)
+    return {"path": path, "name": os.path.basename(path) or path, "sessions": sessions, "last_used_at": last, "trusted": trusted}
 
 
 async def _nothing_kept(name: str, data: bytes, mime_type: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -49,7 +49,7 @@ class RepoTree:
                 check_file(place)
                 raise ToolFailed(f"{place.label} is a file. Use read_file, or name a folder.")
             listing, label = await list_files(context, place), place.label
-        text, cut = tree_text(listing.paths, asked.depth)
+        text, cut = tree_text(grown(listing.paths), asked.depth)
         notes = []
         if not listing.paths:
             text = f"{label} has no files, or .gitignore leaves all of them out."
@@ -63,33 +63,34 @@ class RepoTree:
 
 
 @dataclass
-class _Folder:
-    folders: dict[str, _Folder] = field(default_factory=dict)
+class Folder:
+    folders: dict[str, Folder] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     count: int = 0
     """Of the files below it, at any depth."""
 
 
-def tree_text(paths: list[str], depth: int, most: int = _LINES) -> tuple[str, int]:
-    """The tree of these paths, folders first, and how many of its lines were left out."""
-    lines = list(_lines(_grown(paths), depth, ""))
+def tree_text(root: Folder, depth: int, most: int = _LINES) -> tuple[str, int]:
+    """The tree, folders first, and how many of its lines were left out."""
+    lines = list(_lines(root, depth, ""))
     return "\n".join(lines[:most]), max(0, len(lines) - most)
 
 
-def _grown(paths: list[str]) -> _Folder:
-    root = _Folder()
+def grown(paths: Iterable[str]) -> Folder:
+    """The tree of these paths."""
+    root = Folder()
     for path in paths:
         *folders, name = path.split("/")
         here = root
         here.count += 1
         for folder in folders:
-            here = here.folders.setdefault(folder, _Folder())
+            here = here.folders.setdefault(folder, Folder())
             here.count += 1
         here.files.append(name)
     return root
 
 
-def _lines(folder: _Folder, depth: int, indent: str) -> Iterator[str]:
+def _lines(folder: Folder, depth: int, indent: str) -> Iterator[str]:
     for name, below in sorted(folder.folders.items()):
         while not below.files and len(below.folders) == 1 and depth > 1:  # a chain of single folders is one line
             [(inner, below)] = below.folders.items()
@@ -103,4 +104,4 @@ def _lines(folder: _Folder, depth: int, indent: str) -> Iterator[str]:
         yield f"{indent}{plain(name)}"
 
 
-__all__ = ["RepoTree", "RepoTreeArguments", "tree_text"]
+__all__ = ["Folder", "RepoTree", "RepoTreeArguments", "grown", "tree_text"]

@@ -801,6 +801,7 @@ class WorkspaceInfo(Struct, frozen=True):
     sessions: int
     last_used_at: str | None
     trusted: bool
+    """Its own commands, such as those that verify, may run unasked."""
     git: GitState | None = None
 
 

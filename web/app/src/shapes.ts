@@ -92,7 +92,7 @@ export interface ApprovalAsk {
   tool_call: { id: string; name: string; input: Json } | null;
   kind?: string;
   reason?: string;
-  preview?: { command?: string; diff?: string; paths?: string[]; network?: boolean };
+  preview?: { command?: string; diff?: string; paths?: string[]; network?: string | null };
   options: AskOption[];
   deadline?: string;
   refs?: Refs;

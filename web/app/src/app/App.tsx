@@ -17,7 +17,7 @@ import { usePageActions } from "./usePageActions";
 
 /** The page of somebody who is signed in. */
 export function App({ signedOut }: { signedOut: () => void }) {
-  const [connected] = useState(() => new Connected(token, signedOut));
+  const [connected] = useState(() => new Connected(token(), signedOut));
   const route = useRoute();
   const { said, say } = useRegions();
   const [dialog, show] = useState<PageDialog | null>(null);
@@ -27,10 +27,7 @@ export function App({ signedOut }: { signedOut: () => void }) {
   const page = usePageActions({ connected, say, show, aim, begin, signedOut });
   const { session } = route;
 
-  useEffect(() => {
-    connected.wire.start();
-    return () => connected.wire.stop();
-  }, [connected]);
+  useEffect(() => connected.begin(), [connected]);
   useEffect(
     () =>
       globalKeys({
@@ -48,9 +45,7 @@ export function App({ signedOut }: { signedOut: () => void }) {
       say(`${notice.title}: ${notice.text}`);
       notifications.show(notice, () => page.go(notice.session_id));
     };
-    const tell = () => connected.wire.open && connected.wire.notify(true);
-    tell();
-    return connected.subscribe(tell);
+    connected.client.notify(true);
   }, [connected, page, say]);
   useTitle(connected, session);
 

@@ -35,6 +35,7 @@ export function SessionScreen({ id, at, target }: { id: string; at: number | nul
   const agent = session?.agent ?? "the agent";
   const [reached, setReached] = useState<{ id: string } | null>(null);
 
+  useEffect(() => live.start(), [live]);
   useEffect(() => arming.attend(), [arming]);
   useEffect(() => answerByKey(arming), [arming]);
   useEffect(() => {
@@ -46,7 +47,7 @@ export function SessionScreen({ id, at, target }: { id: string; at: number | nul
     }
   }, [connected, draft, id, online, at]);
   useEffect(() => {
-    if (target && view.loaded) void live.reach(target.id).then(found => found && setReached({ id: target.id }));
+    if (target && view.loaded) void live.reach(target.id).then(() => setReached({ id: target.id }));
   }, [live, target, view.loaded]);
 
   const here = useMemo<Here>(
@@ -71,8 +72,13 @@ export function SessionScreen({ id, at, target }: { id: string; at: number | nul
     [id, connected, at, arming, toggles, agent, live, page],
   );
   const newFrom = useReadMark({ connected, live, view, scroller, id, off: at !== null });
-  const loadEarlier = useCallback(() => live.loadEarlier(), [live]);
   const lastSaid = useMemo(() => lastWords(view.entries), [view.entries]);
+  const lastTurn = useMemo(() => lastChange(view.entries), [view.entries]);
+  const context = useMemo(() => (session ? { session, lastTurn, show: here.show } : null), [session, lastTurn, here]);
+  const sent = useCallback(() => {
+    void live.latest();
+    scroller.sent();
+  }, [live, scroller]);
 
   if (view.gone) return <Missing />;
   return (
@@ -83,14 +89,27 @@ export function SessionScreen({ id, at, target }: { id: string; at: number | nul
           <OfflineBar />
           {view.error ? <p className="line bad">{view.error}</p> : null}
           {view.loaded ? (
-            <Transcript view={view} scroller={scroller} agent={agent} readSeq={newFrom} loadEarlier={loadEarlier} target={reached} />
+            <Transcript
+              view={view}
+              scroller={scroller}
+              agent={agent}
+              readSeq={newFrom}
+              loadEarlier={live.loadEarlier}
+              loadLater={live.loadLater}
+              target={reached}
+            />
           ) : (
             <div className="log" />
           )}
-          {session && at === null ? (
+          {session && context && at === null ? (
             <div className="dock">
               <div>
-                <Jump scroller={scroller} waiting={view.open.approvals.length + view.open.questions.length} />
+                <Jump
+                  scroller={scroller}
+                  past={view.later}
+                  latest={() => live.latest()}
+                  waiting={view.open.approvals.length + view.open.questions.length}
+                />
                 <NeedBar open={view.open} agent={agent} arming={arming} />
                 {session.status === "completed" ? (
                   <Closed session={session} />
@@ -101,15 +120,15 @@ export function SessionScreen({ id, at, target }: { id: string; at: number | nul
                     draft={draft}
                     turn={view.open.turn}
                     lastSaid={lastSaid}
-                    sent={() => scroller.sent()}
-                    context={{ session, lastTurn: lastChange(view.entries), show: here.show }}
+                    sent={sent}
+                    context={context}
                   />
                 )}
               </div>
             </div>
           ) : null}
         </main>
-        <Rail session={session} view={view} />
+        <Rail session={session} entries={view.entries} open={view.open} />
       </OpenContext>
     </HereContext>
   );

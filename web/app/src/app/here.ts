@@ -23,6 +23,8 @@ export interface Here {
   markdownOf: (turnId: string) => string;
   /** A fork of what came before a message, with its text in the composer. */
   resend: (messageId: string, text: string) => void;
+  /** In an exported file: where a stored file lies in it. */
+  addressOf?: (path: string) => string | undefined;
 }
 
 export interface ContextUsage {

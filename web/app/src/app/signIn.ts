@@ -48,9 +48,7 @@ async function exchange(code: string): Promise<string | null> {
 /** A daemon that was started without tokens answers anybody who may come. */
 async function needsNone(): Promise<boolean> {
   const answer = await fetch("/v1/workspaces").catch(() => null);
-  if (!answer?.ok) return false;
-  localStorage.setItem(KEY, JSON.stringify({ token: "none", expires_at: "" }));
-  return true;
+  return answer?.ok ?? false;
 }
 
 /** Ends the token, so that what is kept of it anywhere opens nothing. */

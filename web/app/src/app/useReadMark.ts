@@ -34,7 +34,7 @@ export function useReadMark({
   useEffect(() => {
     const look = () => {
       const attended = document.visibilityState === "visible" && document.hasFocus();
-      connected.wire.look(attended ? id : null);
+      connected.client.focus(attended ? id : null);
       const entries = live.get().entries;
       const end = entries[entries.length - 1];
       if (!attended) leftAt.current ??= end ? entryKey(end) : "";
@@ -52,7 +52,7 @@ export function useReadMark({
     document.addEventListener("visibilitychange", look, { signal: abort.signal });
     return () => {
       abort.abort();
-      connected.wire.look(null);
+      connected.client.focus(null);
     };
   }, [connected, live, id]);
 

@@ -40,7 +40,7 @@ export function BlockView({ block, tail, live, own }: { block: Block; tail: Tail
     case "finalize_task":
       return <FinalizeBlock block={block} />;
     case "subagent":
-      return <SubagentBlock block={block} />;
+      return <SubagentBlock blocks={[block]} />;
     case "exchange":
       return <ExchangeBlock block={block} />;
     case "verify":

@@ -32,7 +32,7 @@ export function TurnEndBlock({ block }: { block: Block }) {
   return (
     <div className="end" data-outcome={ended.outcome}>
       {ended.outcome === "failed" ? (
-        <div className="failed" role="group" aria-label="The turn failed">
+        <div className="turn-failed" role="group" aria-label="The turn failed">
           <Icon name="bang" />
           <div>
             <b>{headline(ended.error?.code)}</b>

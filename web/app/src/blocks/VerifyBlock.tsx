@@ -12,7 +12,7 @@ interface Verified {
   ok: boolean;
   clean?: boolean;
   dirty?: string[];
-  commands: { command: string; exit_code: number; duration_ms: number; artifact?: string }[];
+  commands: { command: string; exit_code: number | null; duration_ms: number; artifact?: string }[];
   stale?: boolean;
 }
 
@@ -46,7 +46,8 @@ export function VerifyBlock({ block }: { block: Block }) {
         {block.call?.approval && block.call.approval.status !== "waiting" ? <ApprovalRecord approval={block.call.approval} /> : null}
         {commands.map((one, place) => (
           <p key={place} className="note tnum">
-            <code>{visible(one.command)}</code> exit {one.exit_code} · {duration(one.duration_ms)}
+            <code>{visible(one.command)}</code> {one.exit_code == null ? "did not end" : `exit ${one.exit_code}`} ·{" "}
+            {duration(one.duration_ms)}
             {one.artifact && !here.readOnly ? (
               <button
                 type="button"

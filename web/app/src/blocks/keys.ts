@@ -15,12 +15,16 @@ export function entryKey(entry: Entry): string {
 
 export const TOOLS = new Set(["tool", "verify", "exchange"]);
 
-/** Neighbouring calls stand closer together than anything else. */
+function familyOf(block: Block): string | null {
+  return TOOLS.has(block.kind) ? "tools" : block.kind === "subagent" ? "subagents" : null;
+}
+
+/** Neighbouring calls stand closer together than anything else, and neighbouring sub-agents on one card. */
 export function groups(blocks: Block[]): Block[][] {
   const found: Block[][] = [];
   for (const block of blocks) {
     const last = found[found.length - 1];
-    if (last?.[0] && TOOLS.has(last[0].kind) && TOOLS.has(block.kind)) last.push(block);
+    if (last?.[0] && familyOf(last[0]) !== null && familyOf(last[0]) === familyOf(block)) last.push(block);
     else found.push([block]);
   }
   return found;

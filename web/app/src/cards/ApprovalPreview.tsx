@@ -7,7 +7,8 @@ import { Icon } from "../ui/Icon";
 
 /** All that is decided upon, whole and wrapped: command or change or input, then its effects as facts, then the agent's reason. */
 export function ApprovalPreview({ ask }: { ask: ApprovalAsk }) {
-  const { command, diff, paths = [], network } = ask.preview ?? {};
+  const { command, diff, network } = ask.preview ?? {};
+  const paths = ask.preview?.paths ?? [];
   const input = ask.tool_call?.input;
   const plan = ask.subject === "plan" ? (input as { items?: PlanItem[]; text?: string } | undefined) : undefined;
   return (
@@ -38,7 +39,7 @@ export function ApprovalPreview({ ask }: { ask: ApprovalAsk }) {
         {network ? (
           <li>
             <Icon name="net" />
-            Uses the network
+            Uses the network: {visible(network)}
           </li>
         ) : null}
         {ask.reason ? (

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef } from "react";
+import { useCallback, useLayoutEffect, useRef } from "react";
 import { useAnnounce } from "../app/announce";
 import { useHere } from "../app/here";
 import { UNARMED_WORDS } from "./arming";
@@ -9,7 +9,7 @@ export function useArmed(id: string, shown: string, ready = true) {
   const say = useAnnounce();
   const card = useRef<HTMLElement>(null);
   const end = useRef<HTMLSpanElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!ready || card.current === null || end.current === null) return;
     return arming.add(id, card.current, end.current, shown);
   }, [arming, id, shown, ready]);

@@ -1,5 +1,5 @@
 import { visible } from "@palaver/client";
-import { type ChangeEvent, type KeyboardEvent, useCallback, useRef, useState, useSyncExternalStore } from "react";
+import { type ChangeEvent, type KeyboardEvent, memo, useCallback, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 import { useAnnounce } from "../app/announce";
 import { usePage } from "../app/page";
 import { useOutbox } from "../daemon/connection";
@@ -23,7 +23,7 @@ import { useCompletion } from "./useCompletion";
 const LIST = "composer-offers";
 
 /** Where a person writes. It is never off; what Enter does while the agent works is said beside it. */
-export function Composer({
+export const Composer = memo(function Composer({
   session,
   draft,
   turn,
@@ -44,6 +44,7 @@ export function Composer({
   const { outbox } = useOutbox(session.id);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const caretTo = useRef<number | null>(null);
   const [focused, setFocused] = useState(false);
   const [caret, setCaret] = useState(0);
   const [chosenDelivery, setDelivery] = useState<Delivery | null>(null);
@@ -53,6 +54,15 @@ export function Composer({
   const completion = useCompletion(session, text, caret, focused);
   const listed = completion.offers.length > 0;
 
+  // Before anything else is typed, so that what is typed next stands behind it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it moves with the text
+  useLayoutEffect(() => {
+    if (caretTo.current === null) return;
+    field.current?.setSelectionRange(caretTo.current, caretTo.current);
+    setCaret(caretTo.current);
+    caretTo.current = null;
+  }, [text]);
+
   const write = useCallback((next: string) => draft.write({ text: next }), [draft]);
 
   const accept = (offer: Offer) => {
@@ -61,7 +71,7 @@ export function Composer({
     const insert = want.kind === "argument" ? offer.insert : text.slice(0, want.from) + offer.insert;
     if (offer.runs && runCommand(insert, { ...context, page, say })) return draft.write({ text: "" });
     write(insert + (want.kind === "argument" ? "" : text.slice(want.to)));
-    moveCaret(field.current, insert.length, setCaret);
+    caretTo.current = insert.length;
   };
 
   const send = (how: Delivery) => {
@@ -90,7 +100,7 @@ export function Composer({
     } else if (event.key === "ArrowUp" && text === "" && lastSaid !== "") {
       event.preventDefault();
       write(lastSaid);
-      moveCaret(field.current, lastSaid.length, setCaret);
+      caretTo.current = lastSaid.length;
     }
   };
 
@@ -178,7 +188,7 @@ export function Composer({
       <Hints working={turn !== undefined} delivery={delivery} other={otherOf(delivery, canSteer)} />
     </>
   );
-}
+});
 
 function startingDelivery(session: SessionRow): Delivery {
   return session.delivery === "steer" || session.delivery === "interrupt" ? session.delivery : "queue";
@@ -195,13 +205,6 @@ function kindOf(mimeType: string): Part["type"] {
 
 function isTouch(): boolean {
   return matchMedia("(pointer: coarse)").matches;
-}
-
-function moveCaret(field: HTMLTextAreaElement | null, to: number, told: (at: number) => void): void {
-  requestAnimationFrame(() => {
-    field?.setSelectionRange(to, to);
-    told(to);
-  });
 }
 
 /** True where the list took the key. */

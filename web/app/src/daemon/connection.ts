@@ -1,5 +1,6 @@
 /** Everything of the page that lives as long as somebody is signed in: the socket, the list, the drafts, the outbox. */
 
+import { type Client, createClient, PalaverError, type WatchFrame } from "@palaver/client";
 import { createContext, useContext, useMemo, useSyncExternalStore } from "react";
 import type { SessionRow } from "../shapes";
 import { type Daemon, Offline, Refusal } from "./daemon";
@@ -7,40 +8,53 @@ import { type Attachment, Draft } from "./drafts";
 import { Outbox, type Sending } from "./outbox";
 import { LiveSession } from "./session";
 import { Sessions } from "./sessions";
-import { type Frame, Wire } from "./wire";
 
 /** Sessions that stay loaded after their person went elsewhere. */
 const WARM = 3;
 
 export interface Link {
   open: boolean;
-  /** Since when it is not, in the clock of this window. */
-  lostAt: number | null;
   version: string | null;
 }
 
 export class Connected {
-  readonly wire: Wire;
+  readonly client: Client;
   readonly daemon: Daemon;
   readonly sessions: Sessions;
   readonly outbox: Outbox;
   onNotify: (notice: { id: string; kind: string; session_id: string; title: string; text: string }) => void = () => {};
   private readonly drafts = new Map<string, Draft>();
   private readonly live = new Map<string, LiveSession>();
-  private link: Link = { open: false, lostAt: null, version: null };
+  private link: Link = { open: false, version: null };
+  private ends: (() => void)[] = [];
   private readonly listeners = new Set<() => void>();
 
   constructor(
-    private readonly token: () => string | null,
-    onSignedOut: () => void,
+    token: string | null,
+    private readonly signedOut: () => void,
   ) {
-    this.wire = new Wire(`ws://${location.host}/v1/ws`, token);
+    this.client = createClient({ url: location.origin, token: token ?? undefined });
     this.daemon = { ask: (method, path, body) => this.ask(method, path, body), file: path => this.file(path) };
     this.sessions = new Sessions(this.daemon);
     this.outbox = new Outbox(this.daemon);
-    this.wire.onSignedOut = onSignedOut;
-    this.wire.onChange = () => this.changed();
-    this.wire.onNews = frame => this.news(frame);
+  }
+
+  /** Reaches for the daemon, and again whenever there is hope. The answer ends it. */
+  begin(): () => void {
+    const hurry = () => document.hidden || this.client.reconnect();
+    window.addEventListener("online", hurry);
+    document.addEventListener("visibilitychange", hurry);
+    this.ends = [
+      this.client.onConnectionChange(() => this.changed()),
+      this.client.watch(frame => this.news(frame)),
+      () => window.removeEventListener("online", hurry),
+      () => document.removeEventListener("visibilitychange", hurry),
+    ];
+    return () => {
+      for (const end of this.ends) end();
+      for (const session of this.live.values()) session.stop();
+      this.live.clear();
+    };
   }
 
   subscribe = (listener: () => void): (() => void) => {
@@ -62,14 +76,14 @@ export class Connected {
   /** A session, and the few that were looked at before it. */
   session(id: string, at: number | null): LiveSession {
     const key = at === null ? id : `${id}@${at}`;
-    const known = this.live.get(key) ?? new LiveSession(id, this.daemon, this.wire, at);
+    const known = this.live.get(key) ?? new LiveSession(id, this.client, at);
     this.live.delete(key);
     this.live.set(key, known);
     for (const [old, session] of [...this.live].slice(0, -WARM)) {
       session.stop();
       this.live.delete(old);
     }
-    void known.start();
+    known.start();
     return known;
   }
 
@@ -82,9 +96,11 @@ export class Connected {
   }
 
   private async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const answer = await this.wire.request(method, path, body);
-    if (answer.status >= 400) throw refusal(answer.status, answer.body);
-    return answer.body as T;
+    try {
+      return await this.client.request<T>(method, path, body);
+    } catch (error) {
+      throw asOurs(error);
+    }
   }
 
   private async file(path: string): Promise<Blob> {
@@ -92,28 +108,32 @@ export class Connected {
   }
 
   private async fetch(path: string, options: RequestInit): Promise<Response> {
-    const answer = await fetch(path, { ...options, headers: { authorization: `Bearer ${this.token()}` } }).catch(() => {
-      throw new Offline();
+    const answer = await this.client.fetch(path, options).catch(error => {
+      throw asOurs(error);
     });
     if (!answer.ok) throw refusal(answer.status, await answer.json().catch(() => ({})));
     return answer;
   }
 
   private changed(): void {
-    const { open, version } = this.wire;
-    this.link = { open, version, lostAt: open ? null : (this.link.lostAt ?? performance.now()) };
-    if (open) {
-      void this.sessions.load().catch(ignoreOffline);
-      void this.outbox.flush();
-      for (const draft of this.drafts.values()) void draft.mirror();
-      for (const session of this.live.values()) void session.start();
+    const { state, version, error } = this.client.connectionState;
+    const open = state === "open";
+    if (state === "closed" && error?.code !== "client_closed") return this.signedOut();
+    if (open !== this.link.open || version !== this.link.version) {
+      this.link = { open, version };
+      if (open) {
+        void this.outbox.flush();
+        for (const draft of this.drafts.values()) void draft.mirror();
+      }
+      for (const listener of this.listeners) listener();
     }
-    for (const listener of this.listeners) listener();
   }
 
-  private news(frame: Frame): void {
-    const { data } = frame;
-    switch (frame.type) {
+  private news({ type, data }: WatchFrame): void {
+    switch (type) {
+      case "watching":
+        this.sessions.load().catch(ignoreOffline);
+        break;
       case "session_changed": {
         const row = data.session as SessionRow;
         this.sessions.put(row);
@@ -130,6 +150,13 @@ export class Connected {
         this.onNotify(data as unknown as Parameters<Connected["onNotify"]>[0]);
     }
   }
+}
+
+/** The client's errors as the page's own: nobody answered, or somebody said no. */
+function asOurs(error: unknown): Error {
+  if (!(error instanceof PalaverError)) return error instanceof Error ? error : new Error(String(error));
+  if (error.code === "unreachable" || error.code === "client_closed") return new Offline();
+  return refusal(Number(error.extra.status ?? 400), { ...error.extra, code: error.code, detail: error.message });
 }
 
 function refusal(status: number, body: unknown): Refusal {

@@ -4,7 +4,9 @@ import type { Here } from "../app/here";
 /** A stored file as an address that an element can show; given back when nobody shows it. */
 export function useFile(here: Here, path: string): string | undefined {
   const [url, setUrl] = useState<string>();
+  const { addressOf } = here;
   useEffect(() => {
+    if (addressOf) return;
     let made: string | undefined;
     let gone = false;
     here.daemon.file(`/v1/sessions/${here.sessionId}/${path.split("/").map(encodeURIComponent).join("/")}`).then(
@@ -19,6 +21,6 @@ export function useFile(here: Here, path: string): string | undefined {
       gone = true;
       if (made) URL.revokeObjectURL(made);
     };
-  }, [here, path]);
-  return url;
+  }, [here, path, addressOf]);
+  return addressOf ? addressOf(path) : url;
 }

@@ -1,18 +1,12 @@
-/**
- * One session as the page shows it: a page of its transcript, and every event after it, folded by the same function as everywhere.
- *
- * Events are taken at once; who looks is told once a frame, or four times a second where nobody can see it.
- */
+/** One session as the page shows it: the client's transcript of it, with what the page adds: what waits since when, and what the model's window holds. */
 
-import { dropProvisional, Fold, fromPage, type Page, show, showTail, type wire } from "@palaver/client";
+import { type Client, type Follower, type Page, Transcript, type TranscriptState } from "@palaver/client";
 import { type ContextUsage, NOTHING_OPEN, type OpenNow } from "../app/here";
 import type { Tail } from "../blocks/tail";
-import type { Entry, OpenTurn, QueueItem, SessionRow } from "../shapes";
-import { type Daemon, Refusal, wordsOf } from "./daemon";
-import type { Frame, Wire } from "./wire";
+import type { Entry, SessionRow } from "../shapes";
 
 const PAGE = 100;
-const HIDDEN_MS = 250;
+const LOOK_BACK = 300;
 
 export interface View {
   entries: readonly Entry[];
@@ -22,8 +16,12 @@ export interface View {
   session: SessionRow | null;
   /** Whether there is more before what is here. */
   earlier: boolean;
-  /** Entries that were put before the first ones, since the page was opened. */
+  /** Whether what is here ends before the log does: only after a jump. */
+  later: boolean;
+  /** Entries that were put before the first ones since this part of the log is shown. */
   prepended: number;
+  /** Another part of the log is another one. */
+  part: number;
   loaded: boolean;
   error: string | null;
   gone: boolean;
@@ -35,31 +33,27 @@ const EMPTY: View = {
   tails: {},
   session: null,
   earlier: false,
+  later: false,
   prepended: 0,
+  part: 0,
   loaded: false,
   error: null,
   gone: false,
 };
 
 export class LiveSession {
-  private fold = new Fold();
   private view: View = EMPTY;
-  private session: SessionRow | null = null;
-  private queue: { items: QueueItem[]; paused: boolean; reason?: string } = { items: [], paused: false };
-  private epoch: unknown = null;
-  private prepended = 0;
-  private loading = false;
-  private scheduled = false;
-  private unfollow: (() => void) | null = null;
-  private readonly asked = new Map<string, string>();
+  private row: SessionRow | null = null;
+  private transcript: Transcript | null = null;
   private usage: ContextUsage | null = null;
   private readonly usageListeners = new Set<(usage: ContextUsage) => void>();
+  private readonly asked = new Map<string, string>();
   private readonly listeners = new Set<() => void>();
+  private lastTails: TranscriptState["tails"] = {};
 
   constructor(
     readonly id: string,
-    private readonly daemon: Daemon,
-    private readonly wire: Wire,
+    private readonly client: Client,
     /** An event number at which the past is shown; nothing is followed then. */
     private readonly at: number | null = null,
   ) {}
@@ -80,195 +74,208 @@ export class LiveSession {
   };
 
   get headSeq(): number {
-    return this.fold.asOfSeq;
+    return this.transcript?.state.page?.as_of_seq ?? 0;
   }
 
-  /** Loads the newest page and follows from there. Tried again by `retry` when the connection is back. */
-  async start(): Promise<void> {
-    if (this.loading || this.unfollow) return;
-    this.loading = true;
+  start(): void {
+    if (this.at !== null) return void this.loadPast();
+    if (this.transcript !== null) return;
+    this.transcript = new Transcript(
+      { follow: (id, follower) => this.client.follow(id, this.overheard(follower)), request: (...asked) => this.client.request(...asked) },
+      { sessionId: this.id, limit: PAGE },
+    );
+    this.transcript.onStateChange(() => this.changed());
+    void this.loadUsage();
+  }
+
+  /** What the window held last is in no block: the newest events may say it. Whatever comes says it anew. */
+  private async loadUsage(): Promise<void> {
     try {
-      const past = this.at === null ? "" : `&at=${this.at}`;
-      const [page, session] = await Promise.all([
-        this.daemon.ask<Page>("GET", `/v1/sessions/${this.id}/transcript?limit=${PAGE}${past}`),
-        this.daemon.ask<SessionRow>("GET", `/v1/sessions/${this.id}`),
-      ]);
-      this.fold = fromPage(page);
-      this.takeSession(session);
-      this.change({ loaded: true, error: null });
-      if (this.at === null) this.unfollow = this.wire.follow(this.id, { cursor: () => this.fold.asOfSeq, take: this.take });
-    } catch (error) {
-      if (error instanceof Refusal) this.change({ loaded: true, error: wordsOf(error), gone: error.status === 404 });
-    } finally {
-      this.loading = false;
+      const path = `/v1/sessions/${this.id}`;
+      const { head_seq } = await this.client.request<SessionRow>("GET", path);
+      const query = { format: "json", after: Math.max(0, head_seq - LOOK_BACK), limit: LOOK_BACK };
+      const { events } = await this.client.request<{ events: { type: string; data: ContextUsage }[] }>(
+        "GET",
+        `${path}/events`,
+        undefined,
+        query,
+      );
+      const last = events.findLast(event => event.type === "context_usage");
+      if (last && this.usage === null) this.tellUsage(last.data);
+    } catch {
+      // Without it the meter waits for the next turn.
     }
+  }
+
+  private tellUsage(usage: ContextUsage): void {
+    this.usage = usage;
+    for (const tell of this.usageListeners) tell(usage);
   }
 
   stop(): void {
-    this.unfollow?.();
-    this.unfollow = null;
+    this.transcript?.destroy();
+    this.transcript = null;
   }
 
   /** The page before the first entry that is here. */
-  async loadEarlier(): Promise<void> {
-    const { earlier } = this.fold;
-    if (earlier === null || this.loading) return;
-    this.loading = true;
-    try {
-      const past = this.at === null ? "" : `&at=${this.at}`;
-      const page = await this.daemon.ask<Page>("GET", `/v1/sessions/${this.id}/transcript?before=${earlier}&limit=${PAGE}${past}`);
-      const older = fromPage({ ...page, open: { approvals: [], questions: [], parts: [] } });
-      const had = this.fold.rows.length;
-      this.fold.prepend(older);
-      this.prepended += this.fold.rows.length - had;
-      this.flush();
-    } finally {
-      this.loading = false;
-    }
-  }
-
-  /** Earlier pages until a message is here; false where it is not in this session. */
-  async reach(messageId: string): Promise<boolean> {
-    while (!this.fold.messages.has(messageId) && this.fold.earlier !== null) await this.loadEarlier();
-    return this.fold.messages.has(messageId);
-  }
-
-  /** News of the list: what this page knows better stays. */
-  patch(row: SessionRow): void {
-    if (this.session === null) return;
-    this.takeSession({ ...this.session, ...row, queue: this.session.queue as never }, false);
-    this.schedule();
-  }
-
-  private readonly take = (frame: Frame): void => {
-    if (frame.type === "hello") return this.hello(frame);
-    if (frame.type === "deleted") return this.change({ gone: true });
-    if (frame.type === "gap" || frame.type === "error") return this.begin();
-    if (frame.type === "caught_up") return this.schedule();
-    if (frame.seq === undefined) showTail(this.fold, frame as unknown as wire.Provisional);
-    else if (frame.seq > this.fold.asOfSeq) {
-      show(this.fold, frame as unknown as wire.Logged);
-      this.note(frame);
-    }
-    this.schedule();
+  loadEarlier = async (): Promise<void> => {
+    if (this.at !== null) return this.loadPast(this.pastEarlier);
+    const had = this.view.entries.length;
+    const first = this.view.entries[0];
+    if (!(await this.transcript?.loadEarlier())) return;
+    const place = this.view.entries.indexOf(first as Entry);
+    this.become({ prepended: this.view.prepended + (place >= 0 ? place : this.view.entries.length - had) });
   };
 
-  private hello(frame: Frame): void {
-    const { epoch, session } = frame.data;
-    if (this.epoch !== null && epoch !== this.epoch) {
-      this.epoch = epoch;
-      return this.begin();
-    }
-    this.epoch = epoch;
-    dropProvisional(this.fold);
-    if (session) this.takeSession(session as SessionRow);
-    this.schedule();
+  loadLater = async (): Promise<void> => {
+    await this.transcript?.loadLater();
+  };
+
+  /** A message, wherever it stands: the part of the log around it where it is not here. */
+  async reach(messageId: string): Promise<void> {
+    if (this.view.entries.some(entry => entry.message?.id === messageId)) return;
+    await this.transcript?.jump(messageId);
+    this.become({ prepended: 0, part: this.view.part + 1 });
   }
 
-  /** The log is another one, or this page is too old for it. */
-  private begin(): void {
-    this.stop();
-    this.fold = new Fold();
-    this.epoch = null;
-    void this.start();
+  /** Back from a jump. */
+  async latest(): Promise<void> {
+    if (!this.view.later) return;
+    await this.transcript?.latest();
+    this.become({ prepended: 0, part: this.view.part + 1 });
   }
 
-  private note(frame: Frame): void {
-    const { data } = frame;
-    switch (frame.type) {
-      case "approval_requested":
-        this.asked.set(data.approval_id as string, frame.ts ?? "");
-        break;
-      case "question_asked":
-        this.asked.set(data.question_id as string, frame.ts ?? "");
-        break;
-      case "queue_changed":
-        this.takeQueue(data as unknown as { items: QueueItem[]; paused: boolean; reason?: string });
-        break;
-      case "context_usage":
-        this.usage = data as unknown as ContextUsage;
-        for (const tell of this.usageListeners) tell(this.usage);
-        break;
-      case "session_updated":
-        if (this.session) this.session = { ...this.session, ...(data.session as Partial<SessionRow>) };
-        break;
-      default:
-        return;
-    }
+  /** News of the list, which knows more of a session than its own stream says. */
+  patch(row: SessionRow): void {
+    this.row = { ...this.row, ...row };
+    this.note(row);
+    if (this.view.loaded) this.changed();
   }
 
-  private takeSession(session: SessionRow, withQueue = true): void {
-    this.session = session;
-    for (const item of session.waiting ?? []) this.asked.set(item.id, item.requested_at);
-    if (withQueue && session.queue?.items) this.takeQueue(session.queue as { items: QueueItem[]; paused: boolean; reason?: string });
-  }
-
-  /** An item's message comes once, with the event that put or changed it there. */
-  private takeQueue({ items, paused, reason }: { items: QueueItem[]; paused: boolean; reason?: string }): void {
-    const known = new Map(this.queue.items.map(item => [item.id, item.message]));
-    const full = items.map(
-      item => ({ ...item, message: item.message ?? known.get(item.id) ?? this.messageOf(item.message_id) }) as QueueItem,
-    );
-    this.queue = { items: full, paused, ...(reason ? { reason } : {}) };
-  }
-
-  /** A steer that nobody read becomes an item; its words are in the transcript. */
-  private messageOf(id: string): unknown {
-    return this.fold.messages.get(id)?.message ?? undefined;
-  }
-
-  private schedule(): void {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    if (document.hidden) setTimeout(() => this.flush(), HIDDEN_MS);
-    else requestAnimationFrame(() => this.flush());
-  }
-
-  private flush(): void {
-    this.scheduled = false;
-    this.change({});
-  }
-
-  private change(fields: Partial<View>): void {
-    const { open } = this.fold;
-    const page = open.toPage();
-    this.view = {
-      ...this.view,
-      entries: this.fold.entries as unknown as readonly Entry[],
-      open: sameOpen(this.view.open, page as unknown as OpenNow),
-      tails: tailsOf(this.fold, this.view.tails),
-      session: this.shownSession(),
-      earlier: this.fold.earlier !== null,
-      prepended: this.prepended,
-      ...fields,
+  /** What passes to the transcript, heard on its way. */
+  private overheard(follower: Follower): Follower {
+    return {
+      get after() {
+        return follower.after;
+      },
+      set after(seq) {
+        follower.after = seq;
+      },
+      take: envelope => {
+        const { type, data, ts } = envelope;
+        if (type === "approval_requested") this.asked.set(String(data.approval_id), ts);
+        if (type === "question_asked") this.asked.set(String(data.question_id), ts);
+        if (type === "hello" && data.session) this.note(data.session as SessionRow);
+        if (type === "context_usage") this.tellUsage(data as unknown as ContextUsage);
+        follower.take(envelope);
+      },
+      begin: () => follower.begin(),
+      fail: error => follower.fail(error),
     };
+  }
+
+  private note(session: SessionRow): void {
+    for (const item of session.waiting ?? []) this.asked.set(item.id, item.requested_at);
+  }
+
+  private changed(): void {
+    const state = this.transcript?.state;
+    if (!state) return;
+    const { page, error } = state;
+    this.become({
+      ...(page ? this.shown(page) : {}),
+      tails: this.tails(state),
+      session: this.session(state),
+      later: !state.isLatest,
+      loaded: (page !== null && state.session !== null) || error !== null,
+      error: error && error.code !== "deleted" ? error.message : null,
+      gone: error?.code === "not_found" || error?.code === "deleted",
+    });
+  }
+
+  private shown(page: Page): Partial<View> {
+    const open = page.open as unknown as OpenNow;
+    return {
+      entries: page.entries as unknown as readonly Entry[],
+      open: sameOpen(this.view.open, open),
+      earlier: page.earlier !== null,
+    };
+  }
+
+  /** The session's own stream for what it says, the list's news for the rest. */
+  private session(state: TranscriptState): SessionRow | null {
+    const { session, queue } = state;
+    if (session === null) return this.view.session;
+    const before = this.merged;
+    if (before?.of === session && before.row === this.row && before.queue === queue) return before.made;
+    const own = session as unknown as SessionRow;
+    const extra = this.row && this.row.head_seq >= own.head_seq ? this.row : pick(this.row);
+    const made = { ...own, ...extra, queue: queue as unknown as NonNullable<SessionRow["queue"]> };
+    this.merged = { of: session, row: this.row, queue, made };
+    return made;
+  }
+
+  private merged: { of: unknown; row: SessionRow | null; queue: unknown; made: SessionRow } | null = null;
+
+  private tails(state: TranscriptState): View["tails"] {
+    if (state.tails === this.lastTails) return this.view.tails;
+    const before = this.lastTails;
+    this.lastTails = state.tails;
+    return Object.fromEntries(
+      Object.entries(state.tails).map(([owner, tails]) => [
+        owner,
+        before[owner] === tails && this.view.tails[owner]
+          ? this.view.tails[owner]
+          : Object.fromEntries(tails.map(({ part, kind, text }) => [part, { kind, text }])),
+      ]),
+    );
+  }
+
+  private become(fields: Partial<View>): void {
+    this.view = { ...this.view, ...fields };
     for (const listener of this.listeners) listener();
   }
 
-  private lastSession: { of: SessionRow; queue: unknown; made: SessionRow } | null = null;
+  // --- the past -----------------------------------------------------------------------------------------------------------------
 
-  private shownSession(): SessionRow | null {
-    if (this.session === null) return null;
-    if (this.lastSession?.of !== this.session || this.lastSession.queue !== this.queue) {
-      this.lastSession = { of: this.session, queue: this.queue, made: { ...this.session, queue: this.queue } };
+  private pastEarlier: string | null = null;
+
+  private async loadPast(before: string | null = null): Promise<void> {
+    if (before === null && this.view.loaded) return;
+    const path = `/v1/sessions/${this.id}`;
+    try {
+      const page = await this.client.request<Page>("GET", `${path}/transcript`, undefined, { at: this.at, limit: PAGE, before });
+      const session = this.view.session ?? (await this.client.request<SessionRow>("GET", path));
+      const older = page.entries as unknown as readonly Entry[];
+      this.pastEarlier = page.earlier;
+      this.become({
+        ...this.shown(page),
+        entries: before === null ? older : [...older, ...this.view.entries],
+        prepended: before === null ? 0 : this.view.prepended + older.length,
+        session,
+        loaded: true,
+      });
+    } catch (error) {
+      this.become({ loaded: true, error: error instanceof Error ? error.message : String(error) });
     }
-    return this.lastSession.made;
   }
+}
+
+/** What the list alone knows. */
+function pick(row: SessionRow | null): Partial<SessionRow> {
+  if (row === null) return {};
+  const { unread, activity, last_turn, children_running, git } = row;
+  return {
+    ...(git ? { git } : {}),
+    ...(activity ? { activity } : {}),
+    ...(last_turn ? { last_turn } : {}),
+    ...(unread ? { unread } : {}),
+    ...(children_running ? { children_running } : {}),
+  };
 }
 
 /** The same object until what waits or runs is another: how far texts have grown is not shown by it. */
 function sameOpen(before: OpenNow, now: OpenNow): OpenNow {
-  const turn: OpenTurn | undefined = now.turn;
-  if (before.turn === turn && before.approvals === now.approvals && before.questions === now.questions) return before;
-  return { turn, approvals: now.approvals, questions: now.questions };
-}
-
-function tailsOf(fold: Fold, before: Readonly<Record<string, Tail>>): Readonly<Record<string, Tail>> {
-  if (fold.tails.size === 0 && Object.keys(before).length === 0) return before;
-  const found: Record<string, Record<string, { kind: string; text: string }>> = {};
-  for (const { owner, part, kind, text } of fold.tails.values()) {
-    found[owner] ??= {};
-    (found[owner] as Record<string, { kind: string; text: string }>)[part] = { kind, text };
-  }
-  return found;
+  if (before.turn === now.turn && before.approvals === now.approvals && before.questions === now.questions) return before;
+  return { turn: now.turn, approvals: now.approvals, questions: now.questions };
 }

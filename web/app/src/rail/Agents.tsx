@@ -1,16 +1,15 @@
 import { visible } from "@palaver/client";
 import { useHere } from "../app/here";
 import type { Spawned } from "../blocks/SubagentBlock";
-import type { View } from "../daemon/session";
-import type { SessionRow } from "../shapes";
+import type { Entry, SessionRow } from "../shapes";
 import { markOf } from "../sidebar/Dot";
 
 const DOTS = { completed: "ok", failed: "bad", cancelled: "", interrupted: "" } as const;
 
 /** Who works on this: the session's own agent, and those that it started. */
-export function Agents({ session, view }: { session: SessionRow; view: View }) {
+export function Agents({ session, entries, busy }: { session: SessionRow; entries: readonly Entry[]; busy: boolean }) {
   const here = useHere();
-  const children = view.entries.flatMap(entry =>
+  const children = entries.flatMap(entry =>
     entry.blocks.filter(block => block.kind === "subagent").map(block => block.data as unknown as Spawned),
   );
   const parent = session.parent_session_id;
@@ -22,9 +21,9 @@ export function Agents({ session, view }: { session: SessionRow; view: View }) {
       </h2>
       <ul className="tree">
         <li>
-          <span className={`dot ${view.open.turn ? "work" : markOf(session) === "need" ? "need" : ""}`} aria-hidden="true" />
+          <span className={`dot ${busy ? "work" : markOf(session) === "need" ? "need" : ""}`} aria-hidden="true" />
           <b>{visible(session.agent)}</b>
-          <span className="task">{view.open.turn ? "working" : "idle"}</span>
+          <span className="task">{busy ? "working" : "idle"}</span>
         </li>
         {children.map(child => (
           <li key={child.child_session_id}>

@@ -1,10 +1,10 @@
 import { visible } from "@palaver/client";
-import { useHere } from "../app/here";
+import { memo } from "react";
+import { type OpenNow, useHere } from "../app/here";
 import { PlanSteps } from "../blocks/PlanSteps";
 import { headline } from "../cards/askWords";
-import type { View } from "../daemon/session";
 import { Counts } from "../diff/Counts";
-import type { ChangedFile, Plan, SessionRow } from "../shapes";
+import type { ChangedFile, Entry, Plan, SessionRow } from "../shapes";
 import { stopwatch } from "../text/format";
 import { Icon } from "../ui/Icon";
 import { Since } from "../ui/Time";
@@ -13,22 +13,30 @@ import { Context } from "./Context";
 import { Spent } from "./Spent";
 
 /** What is going on here, beside the conversation. */
-export function Rail({ session, view }: { session: SessionRow | null; view: View }) {
+export const Rail = memo(function Rail({
+  session,
+  entries,
+  open,
+}: {
+  session: SessionRow | null;
+  entries: readonly Entry[];
+  open: OpenNow;
+}) {
   return (
     <aside className="rail" aria-label="Session details">
-      <Waiting view={view} />
-      <PlanNow view={view} />
-      <Changes view={view} />
-      {session ? <Agents session={session} view={view} /> : null}
-      {session ? <Context session={session} busy={view.open.turn !== undefined} /> : null}
+      <Waiting open={open} />
+      <PlanNow entries={entries} />
+      <Changes entries={entries} />
+      {session ? <Agents session={session} entries={entries} busy={open.turn !== undefined} /> : null}
+      {session ? <Context session={session} busy={open.turn !== undefined} /> : null}
       {session ? <Spent session={session} /> : null}
     </aside>
   );
-}
+});
 
-function Waiting({ view }: { view: View }) {
+function Waiting({ open }: { open: OpenNow }) {
   const here = useHere();
-  const { approvals, questions } = view.open;
+  const { approvals, questions } = open;
   if (approvals.length + questions.length === 0) return null;
   const reveal = (id: string) => {
     const card = here.arming.all().find(one => one.id === id);
@@ -60,8 +68,8 @@ function Waiting({ view }: { view: View }) {
   );
 }
 
-function PlanNow({ view }: { view: View }) {
-  const block = lastBlock(view, "plan");
+function PlanNow({ entries }: { entries: readonly Entry[] }) {
+  const block = lastBlock(entries, "plan");
   if (!block) return null;
   const { items } = (block.data as { plan: Plan }).plan;
   const done = items.filter(item => item.status === "done").length;
@@ -78,10 +86,10 @@ function PlanNow({ view }: { view: View }) {
   );
 }
 
-function Changes({ view }: { view: View }) {
+function Changes({ entries }: { entries: readonly Entry[] }) {
   const here = useHere();
   const files = new Map<string, ChangedFile>();
-  for (const entry of view.entries) {
+  for (const entry of entries) {
     for (const block of entry.blocks) {
       if (block.kind !== "change_report") continue;
       for (const file of (block.data as unknown as { files: ChangedFile[] }).files) {
@@ -121,9 +129,9 @@ function sum(files: ChangedFile[], key: "added" | "removed"): number {
   return files.reduce((all, file) => all + file[key], 0);
 }
 
-function lastBlock(view: View, kind: string) {
-  for (let place = view.entries.length - 1; place >= 0; place--) {
-    const found = view.entries[place]?.blocks.findLast(block => block.kind === kind);
+function lastBlock(entries: readonly Entry[], kind: string) {
+  for (let place = entries.length - 1; place >= 0; place--) {
+    const found = entries[place]?.blocks.findLast(block => block.kind === kind);
     if (found) return found;
   }
   return undefined;

@@ -3,6 +3,7 @@ import { Component, memo, type ReactNode } from "react";
 import { useHere, useOpen } from "../app/here";
 import { BlockView } from "../blocks/BlockView";
 import { blockKey, entryKey, groups, TOOLS } from "../blocks/keys";
+import { SubagentBlock } from "../blocks/SubagentBlock";
 import { NO_TAIL, type Tail } from "../blocks/tail";
 import type { Block, Entry } from "../shapes";
 import { duration } from "../text/format";
@@ -58,6 +59,7 @@ function RowBody({ entry, tails, first, open }: { entry: Entry; tails: Tails; fi
           />
         ));
         const lead = group[0] as Block;
+        if (lead.kind === "subagent") return <SubagentBlock key={blockKey(lead, 0)} blocks={group} />;
         return TOOLS.has(lead.kind) ? (
           <div key={blockKey(lead, 0)} className="tools">
             {views}

@@ -16,6 +16,7 @@ export const Transcript = memo(function Transcript({
   agent,
   readSeq,
   loadEarlier,
+  loadLater,
   target,
 }: {
   view: View;
@@ -24,6 +25,7 @@ export const Transcript = memo(function Transcript({
   /** The last entry that its person had seen when the page was opened. */
   readSeq: string | null;
   loadEarlier: () => Promise<void>;
+  loadLater: () => Promise<void>;
   /** A message to be brought into view. */
   target: { id: string } | null;
 }) {
@@ -58,7 +60,7 @@ export const Transcript = memo(function Transcript({
     held.current = scroller.held();
     setWindow(now => earlier(now, Number.NEGATIVE_INFINITY, end));
   }, [scroller, from, first, loadEarlier, end]);
-  const down = useCallback(() => setWindow(now => later(now, end)), [end]);
+  const down = useCallback(() => (to < end ? setWindow(now => later(now, end)) : void loadLater()), [to, end, loadLater]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another target moves the page
   useEffect(() => {
@@ -78,13 +80,14 @@ export const Transcript = memo(function Transcript({
           <Placed
             key={entryKey(entry)}
             entry={entry}
-            before={rows[place - 1] ?? entries[from - first + place - 1]}
+            before={entries[from - first + place - 1]}
+            dayBefore={dayBefore(entries, from - first + place - 1)}
             tails={tailsFor(entry, view)}
             open={view.open.turn !== undefined && entry.turn_id === view.open.turn.id}
             isNew={readSeq !== null && readSeq === entryKey(entry)}
           />
         ))}
-        {to < end ? <Edge near={down} label="Loading later messages" /> : null}
+        {to < end || view.later ? <Edge near={down} label="Loading later messages" /> : null}
         <Typing
           turn={view.open.turn}
           entries={entries}
@@ -100,16 +103,18 @@ export const Transcript = memo(function Transcript({
 interface PlacedProps {
   entry: Entry;
   before: Entry | undefined;
+  /** When the last message before it was said. */
+  dayBefore: string | undefined;
   tails: Tails | undefined;
   open: boolean;
   isNew: boolean;
 }
 
-const Placed = memo(function Placed({ entry, before, tails, open, isNew }: PlacedProps) {
+const Placed = memo(function Placed({ entry, before, dayBefore, tails, open, isNew }: PlacedProps) {
   return (
     <>
       {isNew ? <NewSince /> : null}
-      <Day at={entry.message?.created_at} before={before?.message?.created_at} />
+      <Day at={entry.message?.created_at} before={dayBefore} />
       <Row entry={entry} tails={tails} first={isFirst(entry, before)} open={open} />
     </>
   );
@@ -127,7 +132,7 @@ function samePlaced(a: PlacedProps, b: PlacedProps): boolean {
     a.isNew === b.isNew &&
     a.tails === b.tails &&
     isFirst(a.entry, a.before) === isFirst(b.entry, b.before) &&
-    a.before?.message?.created_at === b.before?.message?.created_at
+    a.dayBefore === b.dayBefore
   );
 }
 
@@ -137,6 +142,14 @@ function tailsFor(entry: Entry, view: View): Tails | undefined {
   const own = owners.filter((owner): owner is string => owner !== undefined && owner in view.tails);
   if (own.length === 0) return undefined;
   return Object.fromEntries(own.map(owner => [owner, view.tails[owner] as Tails[string]]));
+}
+
+function dayBefore(entries: readonly Entry[], place: number): string | undefined {
+  for (let at = place; at >= 0; at--) {
+    const said = entries[at]?.message;
+    if (said) return said.created_at;
+  }
+  return undefined;
 }
 
 function lastUserId(entries: readonly Entry[]): string | null {

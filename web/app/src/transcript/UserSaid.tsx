@@ -13,11 +13,13 @@ export function UserSaid({ entry, id }: { entry: Entry; id: string }) {
   const here = useHere();
   const { message } = entry;
   if (message === null) return null;
-  const text = entry.blocks.map(block => block.part?.text ?? "").join("\n");
+  const said = entry.blocks.filter(block => block.part);
+  const rest = entry.blocks.filter(block => !block.part);
+  const text = said.map(block => block.part?.text ?? "").join("\n");
   const note = noteOf(entry);
   return (
     <article className="turn user" data-id={id} data-turn={entry.turn_id} aria-label={`${whoOf(entry)}, ${clock(message.created_at)}`}>
-      {entry.blocks.map((block, place) => (
+      {said.map((block, place) => (
         <BlockView key={blockKey(block, place)} block={block} tail={NO_TAIL} live={false} own />
       ))}
       <div className="by">
@@ -42,6 +44,13 @@ export function UserSaid({ entry, id }: { entry: Entry; id: string }) {
           )}
         </span>
       </div>
+      {rest.length > 0 ? (
+        <div className="rest">
+          {rest.map((block, place) => (
+            <BlockView key={blockKey(block, place)} block={block} tail={NO_TAIL} live={false} own={false} />
+          ))}
+        </div>
+      ) : null}
     </article>
   );
 }

@@ -15,6 +15,7 @@ export class Scroller {
   private col: HTMLElement | null = null;
   private anchor: string | null = null;
   private away = false;
+  private lastTop = 0;
 
   subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
@@ -40,7 +41,7 @@ export class Scroller {
     });
     on("touchmove", event => (event.touches[0]?.clientY ?? 0) > touch && this.leave());
     on("keydown", event => UP_KEYS.has(event.key) && this.leave());
-    on("scroll", () => this.look());
+    on("scroll", () => this.scrolled());
     document.addEventListener("selectionchange", () => this.selected(), { signal: abort.signal });
     this.keep();
     return () => {
@@ -121,13 +122,21 @@ export class Scroller {
     log.scrollTop = top;
   }
 
+  /** Downwards to the end is the way back to following; whoever is there because they have not left yet stays free to leave. */
+  private scrolled(): void {
+    const { log } = this;
+    if (!log) return;
+    const isDown = log.scrollTop > this.lastTop;
+    this.lastTop = log.scrollTop;
+    if (this.mode === "free" && isDown && log.scrollHeight - log.scrollTop - log.clientHeight <= END) this.mode = "following";
+    this.look();
+  }
+
   private look(): void {
     const { log, col } = this;
     if (!log || !col) return;
     const last = col.lastElementChild?.getBoundingClientRect().bottom ?? 0;
     const under = last - log.getBoundingClientRect().bottom;
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight <= END;
-    if (this.mode === "free" && atEnd) this.mode = "following";
     this.tell(this.mode !== "following" && under > 80);
   }
 
