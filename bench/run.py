@@ -20,6 +20,7 @@ import changing
 import fanning
 import history
 import looping
+import paging
 import repository
 import rivals
 import starting
@@ -37,6 +38,7 @@ FAMILIES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "history": history.rows,
     "looping": looping.rows,
     "changing": changing.rows,
+    "paging": paging.rows,
     "rivals": rivals.rows,
     "repository": repository.rows,
 }

@@ -33,6 +33,8 @@ class Scale:
     calls: int = 20
     """Of tools, in one turn."""
     history: int = 100_000
+    page_messages: int = 5_000
+    page_deltas: int = 2_000
     short_history: int = 100
     files: int = 10_000
     """Of a workspace."""
@@ -53,6 +55,8 @@ TINY = Scale(
     idle_sessions=2,
     memory_readers=2,
     messages=8,
+    page_messages=8,
+    page_deltas=40,
     connections=4,
     appends=128,
     logs=2,

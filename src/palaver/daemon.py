@@ -111,6 +111,7 @@ def build(
         per_minute=settings.limits.tool_calls_per_minute,
         guarded=partial(hook_folders, home=Path.home()),
         jobs=jobs,
+        tools_of={name: agent.tools for name, agent in settings.agents.items() if agent.tools is not None},
         end_jobs=partial(_end_session, jobs, sandbox),
     )
     loop = LoopBackend(

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[2] / "bench" / "run.py"
-FAMILIES = ("starting", "accepting", "appending", "streaming", "fanning", "history", "looping", "changing", "rivals", "repository")
+FAMILIES = (
+    "starting", "accepting", "appending", "streaming", "fanning", "history", "looping", "changing", "rivals", "repository", "paging",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -301,3 +301,33 @@ def test_an_export_opens_from_a_file_and_shows_the_same(world: PageWorld, tmp_pa
             assert json.dumps(document["format"]) == "1"
 
     world.run(run())
+
+
+def test_interrupt_stops_the_turn_and_goes_first(world: PageWorld) -> None:
+    """UI 6, Composer: the switch says what Enter does while the agent works."""
+
+    async def run() -> None:
+        async with world.daemon.chat() as chat, world.person(f"/s/{chat.id}") as ann:
+            await ann.says("wait 60 seconds")
+            await ann.finds(".typing")
+            await ann.clicks("=Interrupt")
+            await ann.says("write 3 words")
+            end = await chat.happens("turn_completed")
+            assert (end["data"]["outcome"], end["data"]["cause"]) == ("cancelled", "superseded")
+            await ann.reads("by your next message")
+            await ann.finds(".end[data-outcome=completed]")
+
+    world.run(run())
+
+
+def test_a_turn_is_copied_as_markdown(world: PageWorld) -> None:
+    async def run() -> None:
+        async with world.daemon.chat() as chat, world.person(f"/s/{chat.id}") as ann:
+            await ann.says("write 3 words")
+            await ann.finds(".end[data-outcome=completed]")
+            await ann.tab.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+            await ann.clicks("=Copy this turn as Markdown")
+            said = await ann.sees("window.copied")
+            assert said.startswith("> write 3 words\n\n") and "the daemon keeps" in said
+
+    world.run(run())

@@ -69,6 +69,15 @@ def test_a_change_of_the_same_size_in_the_same_moment_is_seen(work: Work) -> Non
         assert work.end(turn) == {"a.txt": "modified"}
 
 
+def test_a_file_that_changed_just_before_it_was_read_is_read_again_next_time(work: Work) -> None:
+    """Within one tick of the disk's clock a second change leaves no trace in its times."""
+    changed = (work.root / "a.txt").stat().st_ctime_ns
+    young = scan(work.root, {}, lambda hash, data: None, now_ns=changed + 1).changed["a.txt"]
+    old = scan(work.root, {}, lambda hash, data: None, now_ns=changed + 10_000_000_000).changed["a.txt"]
+    assert young is not None and old is not None
+    assert (young.stamp, bool(old.stamp)) == ((), True)
+
+
 def test_a_change_that_sets_the_files_time_back_is_seen(work: Work) -> None:
     found = (work.root / "a.txt").stat()
     work.begin()

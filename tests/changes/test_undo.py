@@ -112,6 +112,7 @@ def test_a_folder_that_became_a_link_is_not_followed(work: Work, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b.py").write_text("b = 2\n")
+    (outside / "b.py").chmod(0o755)  # all but the way there is as the turn left it
     work.begin()
     work.write("src/b.py", "b = 2\n")
     work.end()
@@ -128,6 +129,7 @@ def test_no_link_swapped_in_at_any_step_of_an_undo_leads_it_out(work: Work, tmp_
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b.py").write_text("b = 2\n")
+    (outside / "b.py").chmod(0o755)  # all but the way there is as the turn left it
     work.begin()
     work.write("src/b.py", "b = 2\n")
     work.write("src/new", "n\n")

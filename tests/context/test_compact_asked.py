@@ -147,10 +147,16 @@ async def test_what_a_summary_is_to_keep_takes_the_scope_approve(tmp_path: Path)
 
 async def test_a_fork_keeps_the_summary_in_the_place_of_what_it_covers(tmp_path: Path) -> None:
     """The numbers of the copies are others: queue events are not copied."""
-    async with ScriptedModel([*answers(text(SUMMARY)), text("forked")]) as model, palaver(tmp_path, env=scripted(model.url)) as here:
+    release = Release()
+    first, *others = answers(text(SUMMARY))
+    script = [first.stalled_after(0, release), *others, text("forked")]
+    async with ScriptedModel(script) as model, palaver(tmp_path, env=scripted(model.url)) as here:
         async with here.chat() as chat:
             sent = await chat.say(f"0: {SAID}")
-            await chat.say(f"1: {SAID}", delivery="queue")
+            item = (await chat.say(f"1: {SAID}", delivery="queue"))["item_id"]
+            for number in range(9):  # each is an event that a fork leaves out
+                await here.ask("PATCH", f"{chat.path}/queue/{item}", {"parts": [{"type": "text", "text": f"1.{number}: {SAID}"}]})
+            release.open()
             await chat.ended(sent["turn_id"])
             await chat.idle()
             for turn in (2, 3):

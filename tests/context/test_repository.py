@@ -55,6 +55,9 @@ def best(repositories: Repositories, room: Room, question: str) -> list[str]:
 def test_the_files_that_a_question_is_about_come_first(room: Room, repositories: Repositories) -> None:
     room.write("tests/test_mars.py", "from mars import orbit_mars\n\n\ndef test_mars():\n    assert orbit_mars(1) == 2\n")
     room.write("CHANGELOG.md", "mars mars mars\n")
+    for place in ("tests", "zeta"):
+        room.write(f"{place}/comet.py", "def tail_of_comet():\n    return 'ice'\n")
+    assert best(repositories, room, "What is the tail of the comet?") == ["zeta/comet.py", "tests/comet.py"]
     room.write("src/probe.py", "from mars import orbit_mars\n\n\ndef fly():\n    return orbit_mars(3)\n")
     assert best(repositories, room, "How long is a year on Mars?")[0] == "src/mars.py"
     assert best(repositories, room, "Why does orbitMars() return twice?")[0] == "src/mars.py"

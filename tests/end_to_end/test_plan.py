@@ -172,6 +172,22 @@ async def test_whoever_may_not_approve_cannot_choose_a_plans_mode(tmp_path: Path
         assert (await chat.get())["mode"] == "plan"
 
 
+async def test_where_no_sandbox_holds_only_an_admin_lets_a_plan_go_on_in_mode_auto(tmp_path: Path) -> None:
+    """SECURITY 14: approving a plan is no way around what the switch to `auto` takes, and the session says what it means."""
+    config = '[verify]\nauto = false\n[sandbox]\nmode = "off"\n'
+    async with ScriptedModel([hands_in(), text("done")]) as model, palaver(tmp_path, env=scripted(model.url), config=config) as here:
+        async with here.chat(mode="plan") as chat:
+            sent = await chat.say("plan it")
+            [item] = await chat.asks()
+            path, answer = f"/v1/approvals/{item['id']}", {"action": "approve", "option_id": "auto"}
+            refused = await here.answer("POST", path, answer, token=await here.mint("read,prompt,approve"))
+            assert (refused.status, refused.json["needed"]) == (403, "admin")
+            assert (await chat.get())["mode"] == "plan"
+            await here.ask("POST", path, answer)
+            assert (await chat.ended(sent["turn_id"]))["outcome"] == "completed"
+            assert "no_sandbox" in [one["data"]["code"] for one in chat.of("notice")]
+
+
 async def test_elsewhere_the_list_is_shown_and_nobody_is_asked(tmp_path: Path) -> None:
     """S1-14, CLIENTS 1: one block per turn, in the place of its call, with what the last call said."""
     first = calls(("update_plan", {"items": [{"text": "look", "status": "in_progress"}, {"text": "mend", "status": "pending"}]}))

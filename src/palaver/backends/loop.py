@@ -183,7 +183,10 @@ class LoopBackend:
         answer = Answer(prompt, tell, step_id)
         while True:
             try:
-                await self._tried(asked, requests, step_id, answer)
+                try:
+                    await self._tried(asked, requests, step_id, answer)
+                finally:
+                    await requests.kept()
                 break
             except ModelFailed as failed:
                 other = None if answer.visible else self.fallback_of(asked.model.name)

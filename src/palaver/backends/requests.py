@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from palaver.backends.base import Prompt, Tell
@@ -15,7 +16,7 @@ from palaver.context.compaction import NEAR
 from palaver.context.fitting import fitted, total
 from palaver.context.kept import Known, keep
 from palaver.context.prompts import system_prompt
-from palaver.errors import ModelFailed, ToolFailed
+from palaver.errors import ModelFailed, Refused, ToolFailed
 from palaver.models.base import Model, ModelMessage, ModelRequest, ModelTool, to_model_tools
 from palaver.models.tokens import MESSAGE, estimate
 from palaver.tools.base import ToolContext, ToolKind
@@ -92,6 +93,8 @@ class TurnRequests:
     tell: Tell
     agents_files: AgentsFiles
     _told: tuple[StepId, bytes] | None = None
+    _keeping: asyncio.Task[None] | None = None
+    """What keeps the latest request, beside the model that answers it."""
     _size: int = 0
     """Of the latest request, in tokens."""
     _bundle: str | None = None
@@ -100,7 +103,8 @@ class TurnRequests:
     """The step that was too long once already."""
 
     async def next(self, model: Model, step_id: StepId) -> ModelRequest:
-        """The request of a step, kept and told of before it is sent."""
+        """The request of a step. It is kept and told of while it is answered: see `kept`."""
+        await self.kept()
         history = await self.prompt.recall()
         head = await self._head(model, history)
         room = self._room(model, head)
@@ -111,9 +115,15 @@ class TurnRequests:
         request = ModelRequest((ModelMessage("system", (Part("text", text=head.system),)), *shown), head.tools)
         body = model.body(request)
         if (step_id, body) != self._told:  # a request that is made again is the same one
-            await self._tell(model, step_id, request, head, body, compressed=shown is not history)
+            self._keeping = asyncio.ensure_future(self._tell(model, step_id, request, head, body, compressed=shown is not history))
             self._told = (step_id, body)
         return request
+
+    async def kept(self) -> None:
+        """Returns when the latest request is on disk and the log names it."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            await keeping
 
     async def _head(self, model: Model, history: Sequence[ModelMessage]) -> Head:
         prompt, mode = self.prompt, self.prompt.mode()
@@ -195,7 +205,8 @@ class TurnRequests:
             step_id=step_id,
             request_ref=ref,
         )
-        self.tell.soon(NoteFact(turn_id=self.prompt.turn_id, fact=usage))
+        with suppress(Refused):  # the turn was stopped meanwhile
+            self.tell.soon(NoteFact(turn_id=self.prompt.turn_id, fact=usage))
 
 
 def stated_window(message: str) -> int | None:

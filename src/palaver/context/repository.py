@@ -51,6 +51,8 @@ class Repositories:
 
     async def bundle(self, reach: ToolContext, question: str, room: int) -> str:
         """What the folder holds, as far as the question is about it, in at most `room` tokens. Raises `ToolFailed`."""
+        if _is_empty(reach.workspace):
+            return ""  # and no program is started to find that out
         listing = await self._listing(reach)
         if not listing.paths:
             return ""
@@ -109,6 +111,14 @@ class Repositories:
         if ended.status != 0:
             words = bytes(said[-500:]).decode("utf-8", "replace").strip()
             raise ToolFailed(f"The files of the workspace could not be indexed: {words or ended.why}. Search instead.")
+
+
+def _is_empty(workspace: Path) -> bool:
+    try:
+        with os.scandir(workspace) as entries:
+            return all(entry.name == ".git" for entry in entries)
+    except OSError:
+        return False  # whoever lists it says what is wrong
 
 
 async def _nothing() -> list[Known]:

@@ -15,7 +15,7 @@ from palaver.core.state import Ask
 from palaver.engine import big
 from palaver.engine.actor import Actor
 from palaver.engine.answers import check_answers
-from palaver.engine.parts import Parts, check_writable, plain
+from palaver.engine.parts import Parts, check_writable, no_sandbox, plain
 from palaver.engine.session import Session
 from palaver.engine.work import question_answer
 from palaver.engine.workspaces import Workspace
@@ -94,8 +94,10 @@ class Asking(Parts):
         if answer.input is not msgspec.UNSET and answer.input is not None:
             command = await self._with_input(session, ask, command, answer.input)
         chosen = choose(ask.approval, command) if ask is not None and ask.approval is not None else None
+        caution = None
         if chosen is not None and chosen.mode is not None:
             self.may_set_mode(chosen.mode, actor)
+            caution = await self.caution_of(chosen.mode, actor)
         _check_trust(ask, command, actor)
         self.sessions.reached("answer.begun")
         written = await self._grant(session, ask, command)
@@ -110,6 +112,8 @@ class Asking(Parts):
                 session.later(session.kept(partial(written[0].remove_rule, written[1], actor.name)))
             raise
         self.sessions.reached("answer.logged")
+        if caution is not None:
+            await session.send(c.NoteFact(turn_id=None, fact=no_sandbox(caution)))
         await self._settle_siblings(session, written[0] if written else None)
         return _settled(session, ask_id, reply)
 

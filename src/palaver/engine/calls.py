@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -77,6 +77,8 @@ class Calls:
     guarded: Callable[[Path], Sequence[str]] = lambda workspace: ()
     """More guarded paths of a workspace than those that are known by name. Blocks on the disk."""
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
+    tools_of: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By agent: the tools that its definition names. One that is not here has all."""
     end_jobs: Callable[[SessionId], Awaitable[None]] | None = None
     """Ends the background jobs of a session."""
     is_attended: Callable[[Session], bool] = lambda session: True
@@ -87,8 +89,10 @@ class Calls:
         """To the person who started the daemon; there is no client that this belongs to."""
         print(text, file=sys.stderr, flush=True)
 
-    def offered(self) -> Sequence[ToolDefinition]:
-        return self.tools.definitions()
+    def offered(self, agent: str | None = None) -> Sequence[ToolDefinition]:
+        """All tools, or those that an agent has."""
+        named = self.tools_of.get(agent) if agent is not None else None
+        return [tool for tool in self.tools.definitions() if named is None or tool.name in named]
 
     # --- before ---------------------------------------------------------------------------------------------------------------
 
@@ -133,6 +137,8 @@ class Calls:
         try:
             self._limit_rate(session.id)
             tool = self.tools.find(call.name)
+            if message_id is not None:
+                self._check_agent_has(turn.agent, call.name)
             if shown.input_raw is not None and call.input_raw is None:
                 raise ToolFailed(f"The arguments of {call.name} hold too many values. Send fewer.", code="invalid_arguments")
             description, verdict = await self.judged(session, tool, call)
@@ -247,6 +253,12 @@ class Calls:
             home=str(Path.home()),
             cwd=call.input.get("cwd") if isinstance(call.input, dict) and isinstance(call.input.get("cwd"), str) else None,
         )
+
+    def _check_agent_has(self, agent: str, name: str) -> None:
+        """Raises `ToolFailed` for a tool that the agent's definition leaves out. What the daemon does by itself is not the agent's."""
+        named = self.tools_of.get(agent)
+        if named is not None and name not in named:
+            raise ToolFailed(f"The agent {agent} has no tool {name!r}. Use one of: {', '.join(sorted(named))}.", code="unknown_tool")
 
     def forget(self, session_id: SessionId) -> None:
         """The session left memory, or is gone."""

@@ -128,3 +128,8 @@ def check_open(session: Session) -> None:
 def check_writable(session: Session) -> None:
     check_open(session)
     session.check_writable()
+
+
+def no_sandbox(caution: str) -> e.Notice:
+    """What a session says that goes on in mode auto where nothing holds what it runs."""
+    return e.Notice(level="warning", code="no_sandbox", text=f"Mode auto runs commands without asking. {caution}")

@@ -19,7 +19,7 @@ from palaver.engine import big
 from palaver.engine.actor import Actor
 from palaver.engine.agents import MODES
 from palaver.engine.keeping import Local
-from palaver.engine.parts import Parts, check_open, check_writable, narrow, plain
+from palaver.engine.parts import Parts, check_open, check_writable, narrow, no_sandbox, plain
 from palaver.engine.session import Session
 from palaver.errors import DiskFailed, Invalid, Refused
 from palaver.log.index import Row
@@ -96,7 +96,7 @@ class Talking(Parts):
             if different:
                 await session.send(c.UpdateSession(changes=different))
                 if caution is not None:
-                    await session.send(c.NoteFact(turn_id=None, fact=_no_sandbox(caution)))
+                    await session.send(c.NoteFact(turn_id=None, fact=no_sandbox(caution)))
             else:
                 await session.settled()
             return self.sessions.shown(session)
@@ -357,10 +357,6 @@ def _check_prompt(prompt: str | None) -> None:
         raise Invalid(
             f"A system prompt has at most {PROMPT_LIMIT} bytes. Put what is longer into a file of the workspace.", path="system_prompt"
         )
-
-
-def _no_sandbox(caution: str) -> e.Notice:
-    return e.Notice(level="warning", code="no_sandbox", text=f"Mode auto runs commands without asking. {caution}")
 
 
 def _draft(local: Local) -> dict[str, Any]:

@@ -184,7 +184,7 @@ class Works:
             model=turn.model,
             system_prompt=info.system_prompt,
             steps=turn.steps,
-            tools=self.calls.offered(),
+            tools=self.calls.offered(turn.agent),
             recall=recall,
             pins=pins,
             wish=wish,
