@@ -206,3 +206,31 @@ def test_a_kill_at_any_point_leaves_each_file_whole_and_the_undo_can_be_finished
     work.reopen()
     assert perform(work.checkpoints, steps, "undo_1") == steps
     assert work.tree() == before
+
+
+def test_a_file_that_is_not_kept_is_never_deleted_or_replaced(work: Work) -> None:
+    """Issue 3, item 8: undo is undoable, and no work of a person is lost by it."""
+    work.write("big", b"b" * (17 << 20))
+    work.write("small", "s\n")
+    work.begin()
+    (work.root / "big").rename(work.root / "moved")
+    work.write("small", b"c" * (17 << 20))
+    work.end()
+    after = work.tree()
+    done, left = work.undo()
+    assert (done, set(left)) == ({}, {"big", "moved", "small"})
+    assert "for good" in left["moved"] and work.tree() == after
+
+
+def test_what_was_moved_stays_where_its_place_is_taken(work: Work) -> None:
+    """Issue 3, item 8: a person's file that a turn moved is nowhere else."""
+    work.begin()
+    (work.root / "gone").rename(work.root / "moved")
+    work.write("new", "n\n")
+    work.end()
+    work.write("gone", "mine\n")
+    done, left = work.undo()
+    assert (done, set(left)) == ({"new": "deleted"}, {"gone", "moved"})
+    assert ((work.root / "gone").read_text(), (work.root / "moved").read_text()) == ("mine\n", "g\n")
+    (work.root / "gone").unlink()
+    assert work.undo() == ({"gone": "recreated", "moved": "deleted"}, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,9 @@ def test_the_persons_own_settings_count_in_every_repository(tmp_path: Path) -> N
     home = Path("~/hooks").expanduser()
     assert hook_folders(tmp_path / "work", tmp_path) == (str(home.resolve()),)
     assert hook_folders(tmp_path, tmp_path) == ()
+
+
+def test_a_pipe_in_place_of_the_settings_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "config")
+    assert hook_folders(tmp_path, tmp_path / "nobody") == ()

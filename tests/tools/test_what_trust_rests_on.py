@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ def work(tmp_path: Path) -> Path:
         ("make --file=c.mk x", {"a.mk", "c.mk"}),
         ("python check.py --fast", {"check.py"}),
         ("pytest -q", set()),
+        ("cd deep && make test", {"deep/GNUmakefile", "deep/makefile", "deep/Makefile"}),
+        ("cd deep;make test", {"deep/GNUmakefile", "deep/makefile", "deep/Makefile"}),
+        ("(make -f a.mk)", {"a.mk", "c.mk"}),
     ],
 )
 def test_commands_rest_on_makefiles_and_what_they_include_and_on_files_they_name(work: Path, command: str, files: set[str]) -> None:
@@ -58,3 +62,18 @@ def test_every_change_of_them_shows_and_so_does_one_that_appears(work: Path, nam
     assert changed != before
     (work / "maybe.mk").write_text("")
     assert rests_on(work, ["make test"]) != changed
+
+
+def test_names_in_included_files_start_where_make_runs(work: Path) -> None:
+    (work / "Makefile").write_text("include deep/b.mk \\\n  a.mk\ntest:\n")
+    (work / "deep" / "b.mk").write_text("include deep/e.mk\n")
+    assert {"deep/b.mk", "deep/e.mk", "a.mk", "c.mk"} <= set(rests_on(work, ["make test"]))
+
+
+def test_a_pipe_and_an_endless_file_are_never_waited_for_and_never_trusted(work: Path) -> None:
+    """SECURITY 13: who lays a FIFO there does not hold up the turn."""
+    os.mkfifo(work / "GNUmakefile")
+    with (work / "a.mk").open("wb") as sparse:
+        sparse.truncate(50 << 30)
+    found = rests_on(work, ["make test"])
+    assert (found["GNUmakefile"], found["a.mk"]) == (UNKNOWN, UNKNOWN)

@@ -79,7 +79,23 @@ def plan(checkpoints: Checkpoints, touched: Sequence[Touched], *, redo: bool, pa
                 conflicts.append(Conflict(path, why))
     finally:
         os.close(root)
-    return Planned(sorted(steps, key=_order), conflicts)
+    return _with_only_copies_left(steps, conflicts, {os.fsencode(conflict.path) for conflict in conflicts}, touched, redo)
+
+
+def _with_only_copies_left(
+    steps: Sequence[Step], conflicts: Sequence[Conflict], left: Collection[bytes], touched: Sequence[Touched], redo: bool
+) -> Planned:
+    """What a file that is left should have become stays where the turn moved it: nothing else in the folder holds it."""
+    homeless = dict[bytes, str]()
+    for path, before, after in touched:
+        wanted = after if redo else before
+        if os.fsencode(path) in left and wanted is not None and wanted.kind == "file" and wanted.size and wanted.hash:
+            homeless[wanted.hash] = path
+    moved = [step for step in steps if step.wanted is None and step.expected is not None and step.expected.hash in homeless]
+    said = [
+        Conflict(step.name, f"It holds what {homeless[step.expected.hash]} was, which is not put back.") for step in moved if step.expected
+    ]
+    return Planned(sorted((step for step in steps if step not in moved), key=_order), [*conflicts, *said])
 
 
 def _order(step: Step) -> tuple[int, int, bytes]:
@@ -104,9 +120,17 @@ def _hinders(checkpoints: Checkpoints, root: int, step: Step) -> str | None:
         return _changed(step, now)
     if step.wanted is not None and step.wanted.kind == "other":
         return "It was no regular file, and nothing of it was kept."
-    if step.wanted is not None and step.wanted.kind in ("file", "link") and checkpoints.store.content(step.wanted.hash) is None:
-        return f"Its {step.wanted.size} bytes were not kept: files over 16 MiB and what is over 1 GiB in all are not."
+    if (wanted := _not_kept(checkpoints, step.wanted)) is not None:
+        return wanted
+    if (expected := _not_kept(checkpoints, step.expected)) is not None:
+        return f"{expected} It would be gone for good."
     return None
+
+
+def _not_kept(checkpoints: Checkpoints, version: Version | None) -> str | None:
+    if version is None or version.kind not in ("file", "link") or checkpoints.store.content(version.hash) is not None:
+        return None
+    return f"Its {version.size} bytes were not kept: files over 16 MiB and what is over 1 GiB in all are not."
 
 
 def _changed(step: Step, now: Version | None) -> str:

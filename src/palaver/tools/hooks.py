@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def hook_folders(workspace: Path, home: Path) -> tuple[str, ...]:
 
 def _named(file: Path) -> Iterator[str]:
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST).decode("utf-8", "replace")
+        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return  # there is none
+    with os.fdopen(opened, "rb") as settings:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            return  # a pipe would hold up every call
+        text = settings.read(_MOST).decode("utf-8", "replace")
     section = ""
     for line in text.splitlines():
         if match := _SECTION.match(line):
