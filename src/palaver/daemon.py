@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palaver import __version__
-from palaver.backends.loop import Checks, Limits, LoopBackend
-from palaver.backends.requests import Requests
+from palaver.backends.late import Late
 from palaver.engine.agents import OUT_OF_REACH, Agent, Agents
 from palaver.engine.calls import Calls, Files
 from palaver.engine.changes import Changes
@@ -45,11 +44,11 @@ from palaver.tools.hooks import hook_folders
 from palaver.tools.jobs import BackgroundJobs
 from palaver.tools.own import load_own
 from palaver.tools.processes import MARK, Marks, new_secret
-from palaver.tools.verify_commands import find_commands
 from palaver.wire.ids import CallId, SessionId
 from palaver.wire.values import FileRef, Rule
 
 if TYPE_CHECKING:
+    from palaver.backends.loop import LoopBackend
     from palaver.context.repository import Repositories
 
 
@@ -94,11 +93,10 @@ def build(
     workspaces = Workspaces(log, folder, clock)
     repositories = cache(lambda: _repositories(folder.root / "cache"))
     marks = Marks(_secret(folder.root / "mark"), secrets.token_hex(4))
-    checks = _checks(settings)
     sandbox = _sandbox(settings, folder, env)
     files, protected = _files(folder, blobs), (folder.root.resolve(), _own_settings(settings, env))
     calls = Calls(
-        ToolRegistry((), lambda _: _tools(jobs, checks, sandbox, repositories())),
+        ToolRegistry((), lambda _: _tools(jobs, settings, sandbox, repositories())),
         files,
         workspaces,
         clock,
@@ -114,15 +112,7 @@ def build(
         tools_of={name: agent.tools for name, agent in settings.agents.items() if agent.tools is not None},
         end_jobs=partial(_end_session, jobs, sandbox),
     )
-    loop = LoopBackend(
-        lambda name: _model(models, name),
-        clock.now,
-        Requests(clock.now, lambda reach, question, room: repositories().bundle(reach, question, room), models.cost),
-        _limits(settings),
-        checks,
-        fallback_of=models.fallback_of,
-        cost_of=models.cost,
-    )
+    loop = Late(lambda: _loop(settings, models, clock, repositories))
     works = Works({"loop": loop}, calls, clock, reached, None if settings.limits.ask else settings.limits.seconds, {"loop": loop})
     sessions = Sessions(log, folder, clock, calls, works, marks, reached, idle_s)
     hub = Hub(
@@ -149,9 +139,9 @@ async def _end_session(jobs: BackgroundJobs, sandbox: Sandbox, session_id: Sessi
     await asyncio.to_thread(sandbox.forget, session_id)
 
 
-def _tools(jobs: BackgroundJobs, checks: Checks, sandbox: Sandbox, maps: Repositories) -> tuple[list[Tool], list[BrokenTool]]:
+def _tools(jobs: BackgroundJobs, settings: Settings, sandbox: Sandbox, maps: Repositories) -> tuple[list[Tool], list[BrokenTool]]:
     """All tools, loaded when the first turn wants them: that is a tenth of a start."""
-    ours = builtin(jobs, checks.commands, sandbox, maps, require_clean=checks.require_clean)
+    ours = builtin(jobs, _verify_commands(settings), sandbox, maps, require_clean=settings.verify.require_clean)
     own, broken = load_own({tool.definition().name for tool in ours})
     return [*ours, *own], broken
 
@@ -200,14 +190,26 @@ def _approval(settings: Settings) -> ApprovalPolicy:
     return ApprovalPolicy(kinds, settings.approval.require_for_tools, rules)
 
 
-def _limits(settings: Settings) -> Limits:
-    limits = settings.limits
-    return Limits(limits.steps, limits.same_call, limits.cost, limits.seconds, limits.ask)
+def _loop(settings: Settings, models: Registry, clock: Clock, repositories: Callable[[], Repositories]) -> LoopBackend:
+    from palaver.backends.loop import Checks, Limits, LoopBackend
+    from palaver.backends.requests import Requests
+
+    limits, verify = settings.limits, settings.verify
+    return LoopBackend(
+        lambda name: _model(models, name),
+        clock.now,
+        Requests(clock.now, lambda reach, question, room: repositories().bundle(reach, question, room), models.cost),
+        Limits(limits.steps, limits.same_call, limits.cost, limits.seconds, limits.ask),
+        Checks(verify.auto, verify.attempts, _verify_commands(settings), verify.require_clean),
+        fallback_of=models.fallback_of,
+        cost_of=models.cost,
+    )
 
 
-def _checks(settings: Settings) -> Checks:
-    verify = settings.verify
-    return Checks(verify.auto, verify.attempts, partial(find_commands, configured=verify.commands), verify.require_clean)
+def _verify_commands(settings: Settings) -> Callable[[Path], tuple[str, ...]]:
+    from palaver.tools.verify_commands import find_commands
+
+    return partial(find_commands, configured=settings.verify.commands)
 
 
 def _sandbox(settings: Settings, folder: DataFolder, env: Mapping[str, str]) -> Sandbox:

@@ -22,7 +22,7 @@ def work(tmp_path: Path) -> Work:
 
 
 def test_whatever_a_turn_did_is_found_and_nothing_else(work: Work) -> None:
-    """Issue 3, item 8: by patch or by shell."""
+    """By patch or by shell."""
     work.write("gone", "g\n")
     work.begin()
     work.write("a.txt", "one\n2\n")
@@ -41,7 +41,7 @@ def test_whatever_a_turn_did_is_found_and_nothing_else(work: Work) -> None:
 
 
 def test_what_a_person_changed_before_the_turn_began_to_write_is_not_the_turns(work: Work) -> None:
-    """Issue 3, item 8: nothing that a person changed before the turn's first writing call."""
+    """Nothing that a person changed before the turn's first writing call."""
     work.begin("t0")
     assert work.end("t0") == {}
     work.write("a.txt", "by hand\n")
@@ -176,7 +176,7 @@ def test_a_turn_that_a_crash_left_open_is_ended_later_with_all_it_did(work: Work
 
 
 def test_the_hash_of_a_workspace_follows_its_content_alone(work: Work) -> None:
-    """Issue 3, item 7: a later write makes a check stale."""
+    """A later write makes a check stale."""
     first = work.checkpoints.look()[0]
     os.utime(work.root / "a.txt", ns=(1, 1))
     assert work.checkpoints.look()[0] == first

@@ -37,7 +37,7 @@ def turn(work: Work, name: str = "t1") -> None:
 
 
 def test_undo_puts_every_byte_mode_link_and_folder_back_and_redo_does_it_again(work: Work) -> None:
-    """Issue 3, item 8: undo of a turn is itself undoable."""
+    """Undo of a turn is itself undoable."""
     before = work.tree()
     turn(work)
     after = work.tree()
@@ -58,7 +58,7 @@ def test_undo_puts_every_byte_mode_link_and_folder_back_and_redo_does_it_again(w
 
 
 def test_what_was_changed_since_is_left_and_said(work: Work) -> None:
-    """Issue 3, item 8: restores only what still is as the agent left it, previews conflicts."""
+    """Restores only what still is as the agent left it, previews conflicts."""
     turn(work)
     work.write("a.txt", "mine\n")
     work.write("gone", "back by hand\n")
@@ -152,7 +152,7 @@ def test_no_link_swapped_in_at_any_step_of_an_undo_leads_it_out(work: Work, tmp_
 
 
 def test_undo_never_touches_the_state_of_git(work: Work) -> None:
-    """Issue 3, item 8: never touches the user's git state."""
+    """Never touches the user's git state."""
     env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(work.folder)}
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "first"]):
@@ -190,7 +190,7 @@ def _undo_and_die(folder: Path, renames: int) -> None:
 
 @pytest.mark.parametrize("renames", range(16))
 def test_a_kill_at_any_point_leaves_each_file_whole_and_the_undo_can_be_finished(work: Work, renames: int) -> None:
-    """Issue 3, item 8, and promise 2's spirit: old or new, never half."""
+    """Promise 2's spirit: old or new, never half."""
     before = work.tree()
     turn(work)
     after = work.tree()
@@ -209,7 +209,7 @@ def test_a_kill_at_any_point_leaves_each_file_whole_and_the_undo_can_be_finished
 
 
 def test_a_file_that_is_not_kept_is_never_deleted_or_replaced(work: Work) -> None:
-    """Issue 3, item 8: undo is undoable, and no work of a person is lost by it."""
+    """Undo is undoable, and no work of a person is lost by it."""
     work.write("big", b"b" * (17 << 20))
     work.write("small", "s\n")
     work.begin()
@@ -223,7 +223,7 @@ def test_a_file_that_is_not_kept_is_never_deleted_or_replaced(work: Work) -> Non
 
 
 def test_what_was_moved_stays_where_its_place_is_taken(work: Work) -> None:
-    """Issue 3, item 8: a person's file that a turn moved is nowhere else."""
+    """A person's file that a turn moved is nowhere else."""
     work.begin()
     (work.root / "gone").rename(work.root / "moved")
     work.write("new", "n\n")

@@ -27,7 +27,7 @@ def anyio_backend() -> str:
 
 
 async def test_an_agent_has_its_prompt_and_only_the_tools_that_it_names(tmp_path: Path) -> None:
-    """Issue 3, item 3: agent definition. A call of another tool is told which there are."""
+    """Agent definition. A call of another tool is told which there are."""
     script = [calls(("shell", {"command": "touch made"}), ("read_file", {"path": "a"})), text("ok")]
     async with ScriptedModel(script) as model, palaver(tmp_path, config=CONFIG.replace("URL", model.url)) as here:
         (here.workspace / "a").write_text("here\n")

@@ -71,7 +71,6 @@ def test_a_long_one_is_cut_and_says_so(room: Room) -> None:
 
 
 async def test_the_model_is_told_the_nearest_once_the_turn_touches_files_beside_it(tmp_path: Path) -> None:
-    """Issue 3, item 3."""
     steps = [calls(("read_file", {"path": "web/a.ts"})), calls(("read_file", {"path": "web/a.ts"})), text("done"), text("again")]
     async with ScriptedModel(steps) as model, palaver(tmp_path, env=scripted(model.url)) as here:
         (here.workspace / "web").mkdir()

@@ -12,7 +12,7 @@ import pytest
 
 from palaver.backends.compacting import Summary
 from palaver.backends.history import is_legal
-from palaver.backends.loop import LoopBackend
+from palaver.backends.late import Late
 from palaver.context.compaction import Cut
 from palaver.daemon import Daemon
 from palaver.models.base import Model, ModelCall, ModelMessage
@@ -108,7 +108,7 @@ def failing(body: Json) -> Step:
 async def test_200_turns_fit_a_small_window_and_lose_no_decision_and_no_open_work(
     tmp_path: Path, summarize: Callable[[Json], Step]
 ) -> None:
-    """Issue 3: every request fits, no call is parted from its result, a decision from turn 3 and the open work stand in the last one."""
+    """Every request fits, no call is parted from its result, a decision from turn 3 and the open work stand in the last one."""
     worker = Worker(summarize)
     async with ScriptedModel(worker) as model, palaver(tmp_path, config=config(model.url)) as here:
         (here.workspace / "notes.txt").write_text("".join(f"room {n} has a relay of its own\n" for n in range(120)))
@@ -133,9 +133,9 @@ async def only_drop(model: Model, cut: Cut, pins: object, window: int, room: int
 
 
 def dropping(built: Daemon) -> None:
-    loop = built.sessions.around.work.backends["loop"]  # type: ignore[attr-defined]  # the one worker there is
-    assert isinstance(loop, LoopBackend)
-    loop.requests.summarize = only_drop
+    late = built.sessions.around.work.backends["loop"]  # type: ignore[attr-defined]  # the one worker there is
+    assert isinstance(late, Late)
+    late.loop.requests.summarize = only_drop
 
 
 @pytest.mark.timeout(300)

@@ -40,7 +40,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_it_names_an_answer_in_its_first_ten_files_for_16_of_20_questions(
     sources: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 3, item 3: within its budget; the unranked tree's score is printed beside it."""
+    """Within its budget; the unranked tree's score is printed beside it."""
     repositories = Repositories(tmp_path / "cache", 60.0)
     rows = asyncio.run(_asked(repositories, sources))
     ranked, tree = sum(row[1] for row in rows), sum(row[2] for row in rows)

@@ -27,7 +27,7 @@ async def shown(chat: Chat) -> list[dict[str, Any]]:
 
 
 async def test_the_request_of_every_step_is_shown_as_it_was_sent_also_after_a_restart(tmp_path: Path) -> None:
-    """Issue 3, item 3: equal, field for field, to the body that the scripted server received."""
+    """Equal, field for field, to the body that the scripted server received."""
     steps = [
         text("Hello."),
         calls(("read_file", {"path": "a.txt"}), ("search", {"pattern": "näh"})),

@@ -54,7 +54,7 @@ async def daemon_that_dies_at(point: str, folder: Path) -> AsyncIterator[tuple[C
 
 @pytest.mark.parametrize("point", ["undo.intended", "undo.performed", "undo.logged"])
 async def test_an_undo_that_a_kill_cut_off_is_finished_by_the_next_start_and_told_once(tmp_path: Path, point: str) -> None:
-    """Issue 3, item 8; promise 4: the log says what is true."""
+    """Promise 4: the log says what is true."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("one\n")

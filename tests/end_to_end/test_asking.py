@@ -290,7 +290,7 @@ ASKED = [
 
 
 async def test_four_questions_are_asked_at_once_and_own_words_are_an_answer_to_each(tmp_path: Path) -> None:
-    """Issue 3, 4: header, options, free text always, also where the model says not."""
+    """Header, options, free text always, also where the model says not."""
     async with ScriptedModel([calls(("ask_user", {"questions": ASKED})), text("ok")]) as model:
         async with palaver(tmp_path, env=scripted(model.url)) as here, here.chat() as chat:
             sent = await chat.say("go")
@@ -319,7 +319,7 @@ async def test_four_questions_are_asked_at_once_and_own_words_are_an_answer_to_e
 
 
 async def test_a_question_that_nobody_answers_gets_its_stated_defaults(tmp_path: Path) -> None:
-    """Issue 3, 4, DESIGN 3: a deadline with a stated default; the model hears that nobody answered."""
+    """DESIGN 3: a deadline with a stated default; the model hears that nobody answered."""
     async with ScriptedModel([calls(("ask_user", {"questions": ASKED})), text("ok")]) as model:
         config = "[approval]\ndeadline_s = 0.3\n"
         async with palaver(tmp_path, env=scripted(model.url), config=config) as here, here.chat() as chat:
@@ -338,7 +338,7 @@ async def test_a_question_that_nobody_answers_gets_its_stated_defaults(tmp_path:
 
 @pytest.mark.parametrize("delivery", ["auto", "queue", "steer"])
 async def test_a_message_sent_while_a_question_is_open_cancels_nothing(tmp_path: Path, delivery: str) -> None:
-    """Issue 3, 4, P-11: it waits, or is read after the answer; the question is answered as if nothing had been said."""
+    """P-11: it waits, or is read after the answer; the question is answered as if nothing had been said."""
     async with ScriptedModel([calls(("ask_user", {"questions": ASKED[:1]})), text("ok"), text("and that")]) as model:
         async with palaver(tmp_path, env=scripted(model.url)) as here, here.chat() as chat:
             sent = await chat.say("go")

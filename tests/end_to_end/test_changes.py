@@ -59,7 +59,7 @@ async def turn_of(chat: Chat, said: str) -> str:
 
 
 async def test_the_report_stands_before_the_end_and_names_what_patch_and_shell_changed(chat: Chat) -> None:
-    """S4-08, issue 3 item 8, CLIENTS 1: `files_changed`, its diffs, its block."""
+    """S4-08, CLIENTS 1: `files_changed`, its diffs, its block."""
     turn = await turn_of(chat, BOTH)
     types = chat.turn(turn)
     assert types[-2:] == ["files_changed", "turn_completed"]
@@ -104,7 +104,7 @@ async def test_changes_show_their_diffs_and_whether_they_are_still_so(chat: Chat
 
 
 async def test_undo_is_previewed_done_told_and_undone_again(chat: Chat) -> None:
-    """CLIENTS 3, issue 3 item 8."""
+    """CLIENTS 3."""
     before = look(chat)
     turn = await turn_of(chat, BOTH)
     after = look(chat)
@@ -139,7 +139,7 @@ async def test_undo_is_previewed_done_told_and_undone_again(chat: Chat) -> None:
 
 
 async def test_undo_leaves_what_was_changed_since_and_says_so(chat: Chat) -> None:
-    """Issue 3 item 8: restores only what still is as the agent left it, previews conflicts."""
+    """Restores only what still is as the agent left it, previews conflicts."""
     turn = await turn_of(chat, BOTH)
     (chat.client.workspace / "a.txt").write_text("mine\n")
     wanted = {"paths": ["a.txt", "gone"]}
@@ -171,7 +171,7 @@ async def test_undo_waits_for_no_running_turn_and_needs_the_scope_approve(chat: 
 
 
 async def test_the_model_hears_of_an_undo(tmp_path: Path) -> None:
-    """Issue 3 item 8: the agent knows that its files are not as it left them."""
+    """The agent knows that its files are not as it left them."""
     async with told(tmp_path, calls(("apply_patch", {"patch": PATCH})), text("done"), text("so be it")) as (_, chat, model):
         turn = await turn_of(chat, "go")
         await chat.post(f"turns/{turn}/undo")
@@ -183,7 +183,7 @@ async def test_the_model_hears_of_an_undo(tmp_path: Path) -> None:
 
 
 async def test_what_a_person_changed_before_the_first_writing_call_is_not_reported(tmp_path: Path) -> None:
-    """Issue 3 item 8, DESIGN 7: the checkpoint is taken before the first call that may write."""
+    """DESIGN 7: the checkpoint is taken before the first call that may write."""
     ask = calls(("ask_user", {"questions": [{"text": "Ready?", "options": [{"label": "Yes"}, {"label": "No"}]}]}))
     async with told(tmp_path, ask, calls(("shell", {"command": "echo x > by-agent"})), text("done")) as (_, chat, _):
         turn = (await chat.say("go"))["turn_id"]
@@ -197,7 +197,7 @@ async def test_what_a_person_changed_before_the_first_writing_call_is_not_report
 
 
 async def test_a_cancelled_and_a_failed_turn_report_what_they_had_changed(chat: Chat) -> None:
-    """Issue 3 item 8: everything a turn changed, however it ended."""
+    """Everything a turn changed, however it ended."""
     turn = (await chat.say("run the command `echo x > half; echo begun; sleep 60`"))["turn_id"]
     await until(lambda: (chat.client.workspace / "half").exists())
     await chat.post("cancel")
@@ -211,7 +211,7 @@ async def test_a_cancelled_and_a_failed_turn_report_what_they_had_changed(chat: 
 
 
 async def test_a_restart_in_the_middle_of_a_turn_reports_what_it_had_changed(tmp_path: Path) -> None:
-    """Issue 3 item 8, promise 2: after kill -9 the turn's end still says what it did, and it can be undone."""
+    """Promise 2: after kill -9 the turn's end still says what it did, and it can be undone."""
     fill(tmp_path / "work")
     async with palaver_process(tmp_path, config=QUIET) as here:
         async with here.chat(mode="auto") as chat:
@@ -241,7 +241,7 @@ async def test_a_session_that_is_deleted_leaves_no_content_behind(tmp_path: Path
 
 
 async def test_a_file_that_git_tracks_though_it_is_ignored_counts(chat: Chat) -> None:
-    """Issue 3 item 8: everything a turn changed."""
+    """Everything a turn changed."""
     work = chat.client.workspace
     (work / ".gitignore").write_text("lib/\n")
     for name in ("kept", "loose"):

@@ -136,7 +136,8 @@ def test_a_page_of_the_past_is_the_page_that_was_there_then(tmp_path: Path) -> N
             assert (page["events"], page["next_after"]) == (log[2:5], 5)
             assert (await chat.get("events?until=0"))["events"] == []
             beyond = await chat.refused("GET", "transcript?at=99999")
-            assert (beyond.status, beyond.code, beyond.json["head_seq"]) == (410, "cursor_ahead", len(log))
+            assert (beyond.status, beyond.code) == (410, "cursor_ahead")
+            assert len(log) <= beyond.json["head_seq"] <= len(await chat.log())  # the turn that runs goes on meanwhile
             assert (await chat.refused("GET", "transcript?at=0")).status == 422
             await chat.post("cancel")
 

@@ -173,7 +173,7 @@ async def test_a_batch_that_is_cut_off_twice_fails_the_turn(tmp_path: Path) -> N
 
 
 async def test_an_empty_answer_is_nudged_once(tmp_path: Path) -> None:
-    """Issue 3, 2: the model hears that it said nothing; what it says then is the answer."""
+    """The model hears that it said nothing; what it says then is the answer."""
     async with with_model(tmp_path, [thinking("hm"), text("here it is")]) as (_, chat, model):
         ended = await chat.runs("go")
         assert (ended["outcome"], ended["counts"]["steps"], chat.answers()[-1]) == ("completed", 2, "here it is")
@@ -183,7 +183,7 @@ async def test_an_empty_answer_is_nudged_once(tmp_path: Path) -> None:
 
 
 async def test_two_empty_answers_fail_a_turn_that_did_nothing_and_end_one_that_did(tmp_path: Path) -> None:
-    """Issue 3, 2: nothing is made up, and work that was done is not called a failure."""
+    """Nothing is made up, and work that was done is not called a failure."""
     nothing, read = replace(text(), finish="stop"), calls(("read_file", {"path": "a.txt"}))
     async with with_model(tmp_path, [nothing, text("  \n"), read, nothing, nothing]) as (here, chat, model):
         (here.workspace / "a.txt").write_text("a")

@@ -157,7 +157,7 @@ async def attached(chat: Chat, type: str, name: str, data: str) -> dict[str, Any
 
 
 async def test_an_image_reaches_a_model_that_sees_and_is_refused_for_one_that_does_not(tmp_path: Path) -> None:
-    """Issue 3, 1: a clear refusal with a stable code, before anything is accepted; capabilities follow the model."""
+    """A clear refusal with a stable code, before anything is accepted; capabilities follow the model."""
     async with ScriptedModel([text("a pixel")]) as server:
         config = section("seeing", server.url) + "vision = true\n" + section("blind", server.url) + "tools = false\n"
         async with palaver(tmp_path, config=config) as here, here.chat(model="seeing") as chat:

@@ -50,7 +50,7 @@ def statuses(chat: Chat) -> list[str]:
 
 
 async def test_in_mode_plan_nothing_that_changes_is_offered_or_allowed(tmp_path: Path) -> None:
-    """Issue 3, 5; DESIGN 5, Policies (3)."""
+    """DESIGN 5, Policies (3)."""
     tries = calls(
         ("shell", {"command": "touch made"}), ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: made\n+x\n*** End Patch"})
     )
@@ -65,7 +65,7 @@ async def test_in_mode_plan_nothing_that_changes_is_offered_or_allowed(tmp_path:
     ("answer", "mode"), [({"option_id": "edit"}, "edit"), ({"option_id": "auto"}, "auto"), ({}, "ask"), ({"option_id": "ask"}, "ask")]
 )
 async def test_an_approved_plan_goes_on_in_the_mode_that_was_chosen(tmp_path: Path, answer: Json, mode: str) -> None:
-    """Issue 3, 5: one inbox item of kind plan; its options carry the mode, and the same turn goes on in it."""
+    """One inbox item of kind plan; its options carry the mode, and the same turn goes on in it."""
     async with planning(tmp_path, [hands_in(), text("done")]) as (here, chat, model):
         sent = await chat.say("plan it")
         [item] = await chat.asks()
@@ -81,7 +81,7 @@ async def test_an_approved_plan_goes_on_in_the_mode_that_was_chosen(tmp_path: Pa
 
 
 async def test_the_model_gets_the_plan_that_the_person_edited(tmp_path: Path) -> None:
-    """Issue 3, 5; API, Asking: `input {items, text}`, as the event showed it."""
+    """API, Asking: `input {items, text}`, as the event showed it."""
     async with planning(tmp_path, [hands_in(), text("done")]) as (here, chat, model):
         sent = await chat.say("plan it")
         [item] = await chat.asks()
@@ -98,7 +98,7 @@ async def test_the_model_gets_the_plan_that_the_person_edited(tmp_path: Path) ->
 
 
 async def test_keep_planning_with_a_note_and_the_next_plan_is_the_one_in_the_inbox(tmp_path: Path) -> None:
-    """Issue 3, 5: the note reaches the model, the mode stays, and there is one plan in the inbox."""
+    """The note reaches the model, the mode stays, and there is one plan in the inbox."""
     steps = [hands_in(), calls(("read_file", {"path": "a.txt"})), hands_in(text="Now with tests."), text("done")]
     async with planning(tmp_path, steps) as (here, chat, model):
         (here.workspace / "a.txt").write_text("a")
@@ -116,7 +116,7 @@ async def test_keep_planning_with_a_note_and_the_next_plan_is_the_one_in_the_inb
 
 
 async def test_of_two_plans_in_one_answer_only_the_last_is_handed_in(tmp_path: Path) -> None:
-    """Issue 3, 5: one inbox item per session; the other call gets its result."""
+    """One inbox item per session; the other call gets its result."""
     both = calls(("update_plan", {**PLAN, "text": "first"}), ("update_plan", {**PLAN, "text": "second"}))
     async with planning(tmp_path, [both, text("done")]) as (here, chat, model):
         sent = await chat.say("plan it")

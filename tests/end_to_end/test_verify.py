@@ -263,7 +263,7 @@ async def test_a_cancel_ends_a_check_that_runs(tmp_path: Path) -> None:
 
 
 async def test_a_check_is_tied_to_content_and_a_later_write_makes_it_stale(tmp_path: Path) -> None:
-    """Issue 3, item 7: the hash follows content, not times; the same size at the same time is another hash."""
+    """The hash follows content, not times; the same size at the same time is another hash."""
     write = [
         put("good"),
         text("done"),
@@ -291,7 +291,7 @@ CLEAN = "[verify]\nrequire_clean = true\n"
 
 
 async def test_a_check_whose_commands_change_files_does_not_count_where_it_must_be_clean(tmp_path: Path) -> None:
-    """Issue 3, item 7, S4-65: `require_clean`: its commands changed tracked files; the model hears of it and mends it."""
+    """S4-65: `require_clean`: its commands changed tracked files; the model hears of it and mends it."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "formatted").write_text("a\n")
     makefile = "test:\n\techo b >> formatted\n"
@@ -306,7 +306,7 @@ async def test_a_check_whose_commands_change_files_does_not_count_where_it_must_
 
 
 async def test_a_check_on_changes_that_no_turn_of_the_session_made_does_not_count_where_it_must_be_clean(tmp_path: Path) -> None:
-    """Issue 3, item 7, S4-65: `require_clean`; what a person left there is nothing that the model is sent to mend."""
+    """S4-65: `require_clean`; what a person left there is nothing that the model is sent to mend."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "mine").write_text("committed\n")

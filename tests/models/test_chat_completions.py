@@ -16,7 +16,8 @@ import pytest
 
 from palaver.errors import Invalid, ModelFailed
 from palaver.models.base import CallPiece, Finish, ModelMessage, ModelRequest, ModelTool, Piece, TextPiece
-from palaver.models.chat_completions import ChatCompletions, Connections
+from palaver.models.chat_completions import ChatCompletions
+from palaver.models.connections import Connections
 from palaver.wire.values import Part, Usage
 from scripted_model import (
     Release,

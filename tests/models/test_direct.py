@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from palaver.models.chat_completions import new_client
+from palaver.models.connections import new_client
 from palaver.models.direct import HIGH_WATER, Direct
 from palaver_daemon import until
 

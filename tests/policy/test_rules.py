@@ -132,7 +132,7 @@ def test_a_domain_is_allowed_exactly_and_denied_with_what_is_below_it(pattern: s
     ],
 )
 def test_a_domain_that_is_denied_is_found_in_a_command_and_one_that_is_allowed_allows_none(line: str, decision: str) -> None:
-    """Issue 3, 5; SECURITY 17: rules on domains; what may hide one is asked."""
+    """SECURITY 17: rules on domains; what may hide one is asked."""
     for pattern in ("example.com", "*.example.com"):
         assert judge(shell(line, rules=(Rule("deny", domain=pattern),), mode="auto")).decision == decision
     assert judge(shell(line, rules=(Rule("allow", domain="example.com"),))).decision == "ask"

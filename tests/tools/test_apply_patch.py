@@ -304,7 +304,7 @@ def test_an_approved_patch_goes_only_onto_the_bytes_that_its_diff_was_made_from(
     "path", ["../out.txt", "sub/../../out.txt", "/proc/self/comm", "/proc/self/cwd/../out.txt", "door/out.txt", "/etc/x"]
 )
 def test_no_path_leads_a_patch_out_of_the_workspace(bench: Bench, tmp_path: Path, path: str) -> None:
-    """Issue 3: `..`, absolute paths, links, /proc paths."""
+    """`..`, absolute paths, links, /proc paths."""
     (tmp_path / "outside").mkdir()
     (bench.workspace / "door").symlink_to(tmp_path / "outside")
     (bench.workspace / "sub").mkdir()
@@ -325,7 +325,7 @@ def test_no_path_leads_a_patch_out_of_the_workspace(bench: Bench, tmp_path: Path
 
 
 def test_a_second_name_of_a_file_outside_keeps_its_bytes(bench: Bench, tmp_path: Path) -> None:
-    """Issue 3: hard links. A patched file is a new one under the old name, so the other name still has what it had."""
+    """Hard links. A patched file is a new one under the old name, so the other name still has what it had."""
     outside = tmp_path / "outside.txt"
     outside.write_text("one\ntwo\n")
     os.link(outside, bench.workspace / "linked.txt")
@@ -335,7 +335,7 @@ def test_a_second_name_of_a_file_outside_keeps_its_bytes(bench: Bench, tmp_path:
 
 
 def test_another_spelling_of_git_and_of_a_hidden_folder_reaches_no_hidden_folder(tmp_path: Path) -> None:
-    """Issue 3: case tricks. Where a disk takes both for one name, the folder is known by what it is."""
+    """Case tricks. Where a disk takes both for one name, the folder is known by what it is."""
     bench = Bench(tmp_path / "ws", hidden=(tmp_path / "ws" / "data",))
     secret = bench.write("data/token", "old\n")
     for path in ("DATA/token", "Data/token", "./data/token", "data//token", "x/../data/token"):
@@ -345,7 +345,7 @@ def test_another_spelling_of_git_and_of_a_hidden_folder_reaches_no_hidden_folder
 
 
 def test_a_link_swapped_in_at_any_step_of_a_patch_leads_nothing_out(bench: Bench, tmp_path: Path) -> None:
-    """SECURITY 13, issue 3: symlink races."""
+    """SECURITY 13, symlink races."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text("one\ntwo\nthree\n")

@@ -86,7 +86,7 @@ def test_questions_that_make_no_sense_are_refused(bench: Bench, questions: objec
     ],
 )
 def test_a_stated_default_is_an_answer(bench: Bench, asked: dict[str, Any], answer: Answer) -> None:
-    """Issue 3, 4: it counts where nobody answers in time."""
+    """It counts where nobody answers in time."""
     (question,) = _questions(bench, {"text": "Which?", **asked})
     assert default_of(question) == answer
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,17 @@ def test_with_graphviz_dot_is_drawn_too(bench: Bench) -> None:
     result = bench.run("diagram", source=DOT, format="dot")
     assert result.artifacts == ("artifacts/turn_1/diagram.dot", "artifacts/turn_1/diagram.svg")
     assert bench.artifacts["diagram.svg"].split() == f"<svg>{DOT} -Tsvg in 0</svg>".encode().split()
+
+
+def test_what_this_machine_has_of_graphviz_is_used(bench: Bench) -> None:
+    """The real program, where somebody installed it."""
+    bench.env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+    result = bench.run("diagram", source=DOT, format="dot")
+    assert result.ok
+    if shutil.which("dot", path=bench.env["PATH"]):
+        assert b"<svg" in bench.artifacts["diagram.svg"] and bench.artifacts["diagram.svg"].count(b'class="node"') == 2
+    else:
+        assert list(bench.artifacts) == ["diagram.dot"]
 
 
 def test_dot_that_cannot_be_read_is_an_error_with_its_words(bench: Bench) -> None:

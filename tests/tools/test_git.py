@@ -316,7 +316,7 @@ def test_a_git_file_shows_no_other_repository(tmp_path: Path, repo: Path) -> Non
 
 
 def test_nothing_of_the_repository_is_written(repo: Path) -> None:
-    """SECURITY 12; issue 3: never touches the user's git state."""
+    """SECURITY 12; never touches the user's git state."""
     (repo / "a.txt").write_text("x\n")
     os.utime(repo / "sub" / "b.txt", ns=(1, 1))
 

@@ -54,7 +54,7 @@ def tried(change: FileChange, patch: str, folder: Path) -> str:
 def test_500_real_changes_give_what_git_apply_gives_or_a_clean_refusal(
     pairs: list[tuple[Path, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 3: the files that differ between consecutive releases of public packages, in all three forms; none half applied."""
+    """The files that differ between consecutive releases of public packages, in all three forms; none half applied."""
     tally, count = Counter[tuple[str, str]](), 0
     for old, new in pairs:
         for change in changes(old, new):
@@ -74,7 +74,7 @@ def test_500_real_changes_give_what_git_apply_gives_or_a_clean_refusal(
 
 @pytest.mark.timeout(600)
 def test_a_whole_release_is_one_patch_and_with_one_wrong_line_it_is_none(pairs: list[tuple[Path, Path]], tmp_path: Path) -> None:
-    """Issue 3: all files or none."""
+    """All files or none."""
     for old, new in pairs[1:]:
         ours, patch = tmp_path / old.name, diff(old, new)
         shutil.copytree(old, ours)

@@ -6,7 +6,6 @@ waits for a person stays open, one that a grant let go on goes on, every other o
 
 from __future__ import annotations
 
-from palaver.backends.compacting import not_compacted
 from palaver.engine.calls import Calls
 from palaver.engine.changes import END_S
 from palaver.engine.clock import Clock, milliseconds
@@ -24,6 +23,8 @@ async def recover(session: Session, calls: Calls, clock: Clock) -> None:
         return
     await calls.changes.finish_undos(session)
     if session.safe.compaction is not None:
+        from palaver.backends.compacting import not_compacted
+
         await session.report(c.NoteFact(turn_id=None, fact=not_compacted("the daemon ended first. Ask for it again.")))
     if turn is None:  # an append that was torn after a turn's end: what should have started waits, and says so
         await session.report(c.PauseQueue(reason="interrupted", fresh=fresh()))

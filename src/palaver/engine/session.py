@@ -13,11 +13,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from palaver.backends.history import History
 from palaver.core.apply import apply
 from palaver.core.decide import decide
 from palaver.core.due import EndTurn, Work, due
@@ -35,6 +34,9 @@ from palaver.wire import events as e
 from palaver.wire.codec import decode_event, encode_event
 from palaver.wire.ids import CallId, MessageId, PartId, SessionId, TurnId
 from palaver.wire.values import Stream, TextKind
+
+if TYPE_CHECKING:
+    from palaver.backends.history import History
 
 PACE = 0.01
 """Seconds between two wake-ups for text in flight: the first piece goes at once, a burst goes in few writes."""
@@ -565,6 +567,8 @@ class Session:
             return self._history
 
     async def _fold_history(self) -> History | None:
+        from palaver.backends.history import History  # with the first turn
+
         history, seq = History(), 0
         while seq < self.safe.seq:
             for line in await self.around.log.read(self.key, seq, up_to=self.safe.seq):

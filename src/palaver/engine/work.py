@@ -14,14 +14,8 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from traceback import print_exc
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from palaver.backends.base import Backend, Compacts, Past, Prompt
-from palaver.backends.checked import NOT_VERIFIED, Checked
-from palaver.backends.compacting import not_compacted
-from palaver.backends.pins import Pins
-from palaver.backends.progress import Progress
-from palaver.context.compaction import Wish
 from palaver.core.due import AwaitDeadline, CompactHistory, EndTurn, RunTool, TakeTurn, Work
 from palaver.core.state import Ask, State, Turn
 from palaver.engine import big
@@ -31,7 +25,6 @@ from palaver.engine.clock import Clock, milliseconds
 from palaver.engine.session import Session
 from palaver.engine.tail import Writing
 from palaver.errors import DiskFailed, Failed, LimitReached, Refused, ToolFailed
-from palaver.models.base import ModelMessage
 from palaver.tools.ask_user import answer_text, default_of
 from palaver.tools.base import Tool
 from palaver.wire import commands as c
@@ -51,6 +44,14 @@ from palaver.wire.values import (
     ToolCall,
     ToolResult,
 )
+
+if TYPE_CHECKING:  # what a turn needs is imported with the first one: a prompt is taken sooner
+    from palaver.backends.base import Backend, Compacts, Prompt
+    from palaver.backends.checked import Checked
+    from palaver.backends.pins import Pins
+    from palaver.backends.progress import Progress
+    from palaver.context.compaction import Wish
+    from palaver.models.base import ModelMessage
 
 
 @dataclass
@@ -147,6 +148,9 @@ class Works:
             raise LimitReached("time_limit", text) from error
 
     def _prompt(self, session: Session, turn: Turn) -> Prompt:
+        from palaver.backends.base import Prompt
+        from palaver.context.compaction import Wish
+
         info = session.safe.created
 
         def mode() -> Mode:
@@ -205,6 +209,10 @@ class Works:
 
     async def _compact(self, session: Session) -> None:
         """The history is made shorter between two turns."""
+        from palaver.backends.base import Past
+        from palaver.backends.compacting import not_compacted
+        from palaver.context.compaction import Wish
+
         info, wanted = session.safe.created, session.safe.compaction
         if wanted is None:
             return
@@ -395,6 +403,8 @@ class Asker:
 
 
 def _nobody_to_ask(call: ToolCall) -> Notice:
+    from palaver.backends.checked import NOT_VERIFIED
+
     text = f"Not verified: nobody was there to be asked whether {call.name} may run. Send a message when you are, or set the mode."
     return Notice(level="warning", code=NOT_VERIFIED, text=text)
 

@@ -10,17 +10,19 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from palaver.errors import Invalid
 from palaver.models.base import Model
-from palaver.models.chat_completions import ChatCompletions, Connections
-from palaver.models.chat_request import Echo
+from palaver.models.connections import Connections
 from palaver.models.discover import MODEL, OPENAI_URL, SERVICES, URL, Discovery, Service
 from palaver.models.media import Takes
 from palaver.wire.values import Cost, Usage
+
+if TYPE_CHECKING:
+    from palaver.models.chat_request import Echo
 
 _KEY = "OPENAI_API_KEY"
 CHOSEN = "models.json"
@@ -261,6 +263,8 @@ class Registry:
         return offers
 
     def _build(self, settings: ModelSettings) -> Model:
+        from palaver.models.chat_completions import ChatCompletions  # with the first turn, which alone needs it
+
         base_url = settings.base_url
         return ChatCompletions(
             settings.name,
