@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 
 from palaver.backends.base import Prompt, Tell
 from palaver.backends.compacting import Cause, Compactor, Summarize, not_compacted, summarized
@@ -143,7 +144,7 @@ class TurnRequests:
             return ""
         window = self.shared.window(model)
         room = 3_000 if window is None else max(400, min(4_000, window // 16))
-        asked = [message.text for message in history if message.role == "user"][-2:]
+        asked = [message.text for message in islice((one for one in reversed(history) if one.role == "user"), 2)][::-1]
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 return await self.shared.bundle(self.prompt.reach, "\n".join(asked)[-8_000:], room)

@@ -82,6 +82,8 @@ class ChatCompletions:
         self._tools = tools
         self._echo_may_change = echo == "auto"
         self._echo: Echo = "reasoning_content" if echo == "auto" and ECHO_ALWAYS.search(self.provider) else echo
+        self._ready: tuple[ModelRequest, Echo, bytes] | None = None
+        """The latest request as it will be sent: who keeps it and who sends it ask for the same."""
         self._extra = extra
         self.max_output = max_output
         self.context_window = context_window
@@ -127,6 +129,7 @@ class ChatCompletions:
         timeout = httpx2.Timeout(connect=CONNECT_S, read=self._silence_s, write=self._silence_s, pool=CONNECT_S)
         try:
             outgoing = client.build_request("POST", self._url, content=self.body(request), headers=self._headers(), timeout=timeout)
+            self._ready = None  # a long one is not kept longer than it is needed
             response = await client.send(outgoing, stream=True, follow_redirects=False)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._unreachable(error) from error
@@ -139,8 +142,10 @@ class ChatCompletions:
 
     def body(self, request: ModelRequest) -> bytes:
         """What is sent for that request, to the byte."""
+        if self._ready is not None and self._ready[0] is request and self._ready[1] == self._echo:
+            return self._ready[2]
         newer = self.provider == "api.openai.com"  # the only one that refuses the older name
-        return to_body(
+        made = to_body(
             request,
             self._model,
             tools=self._tools,
@@ -151,6 +156,8 @@ class ChatCompletions:
             echo=self._echo,
             extra=self._extra,
         )
+        self._ready = (request, self._echo, made)
+        return made
 
     def _headers(self) -> dict[str, str]:
         """Raises `ModelFailed` for a key that no header can carry, before a library shows it in its error."""
