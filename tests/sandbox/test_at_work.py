@@ -207,3 +207,14 @@ def test_where_none_holds_a_person_is_told_what_a_command_can_do() -> None:
     found = Sandbox(mode="off").look()
     assert found.variant is None
     assert found.caution is not None and "do all that you can, and answer approvals too" in found.caution
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_private_folder_that_nobody_has_made_yet_holds_up_no_command(world: World, variant: Variant) -> None:
+    """As on a machine where nobody has written settings."""
+    if is_absent(variant):
+        return
+    orders = world.orders(variant)
+    orders.hidden = (*orders.hidden, str(world.folder / "nobody" / "made" / "this"))
+    ended = world.sh(orders, "echo works > new; cat new; cat $HIDDEN/token")
+    assert ended.stdout == "works\n" and ended.returncode != 0, ended.stderr

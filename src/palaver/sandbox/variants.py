@@ -144,6 +144,9 @@ def started(orders: Orders, command: Sequence[str]) -> list[str]:
 
 
 def _covered(path: str) -> list[str]:
+    """What is not there needs no cover, and can have none: the folders above it cannot be written."""
+    if not os.path.exists(path):
+        return []
     return ["--tmpfs", path, "--remount-ro", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
 
 
